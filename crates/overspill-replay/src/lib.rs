@@ -1,0 +1,1 @@
+//! Re-enacts recorded agent sessions under context policies.
