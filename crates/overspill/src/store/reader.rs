@@ -1,0 +1,5 @@
+//! The one reader above the port.
+
+/// A stored payload.
+#[derive(Debug)]
+pub struct Stored;

@@ -1,0 +1,5 @@
+//! The one writer above the port.
+
+/// A payload being stored.
+#[derive(Debug)]
+pub struct Deposit;
