@@ -10,8 +10,11 @@ pub mod render;
 pub mod cut;
 pub mod action;
 pub mod band;
+pub mod filter;
+pub mod summary;
 pub mod excerpt;
 pub mod store;
+pub mod config;
 
 pub use action::{Action, Spill, Summarize, Then};
 pub use band::{Band, BandError, Bands};
