@@ -17,7 +17,15 @@ fn main() {
             let t = std::time::Instant::now();
             overspill::lines::LineScanner::default().scan(&b, true, &mut |l| lines = l.number);
             let g = t.elapsed().as_secs_f64();
-            println!("##### {f} {} bytes, {} lines, excerpt {} chars, {:.2} ms/MB (grid alone {:.2})\n{}", b.len(), lines + 1, e.text.chars().count(), best * 1e9 / b.len() as f64, g * 1e9 / b.len() as f64, e.text);
+            println!(
+                "##### {f} {} bytes, {} lines, excerpt {} chars, {:.2} ms/MB (grid alone {:.2})\n{}",
+                b.len(),
+                lines + 1,
+                e.text.chars().count(),
+                best * 1e9 / b.len() as f64,
+                g * 1e9 / b.len() as f64,
+                e.text
+            );
         }
         return;
     }
@@ -25,6 +33,7 @@ fn main() {
     for line in std::io::stdin().lock().lines() {
         let v: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
         let e = overspill::excerpt::excerpt(v["text"].as_str().unwrap().as_bytes(), chars);
-        writeln!(out, "{}", serde_json::json!({"excerpt": e.text, "shown_lines": e.shown_lines})).unwrap();
+        writeln!(out, "{}", serde_json::json!({"excerpt": e.text, "shown_lines": e.shown_lines}))
+            .unwrap();
     }
 }

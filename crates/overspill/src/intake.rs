@@ -7,13 +7,13 @@ mod chain;
 mod specimen;
 mod stream;
 
-pub use stream::{Pushed, ReturnStream};
+pub use stream::ReturnStream;
 
 use thiserror::Error;
 
 use crate::item::{Media, Payload, ToolCall, ToolReturn};
-use crate::limits::Policy;
 use crate::measure::Size;
+use crate::policy::Policy;
 use crate::store::{PartName, Receipt, StoreError};
 use crate::summary::{SummaryError, Usage};
 
@@ -172,8 +172,7 @@ async fn reduce(
             if total < band.over || specimen.is_read_answer() {
                 continue;
             }
-            let run =
-                chain::Run { policy, call, part: name(*first), over: band.over, exit_status };
+            let run = chain::Run { policy, call, part: name(*first), over: band.over, exit_status };
             if let Some((view, after)) = run.act(&band.action, specimen, admitted).await {
                 total = total - measured + after.measured;
                 pieces[i].1 = Piece::View(view);

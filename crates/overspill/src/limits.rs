@@ -1,4 +1,4 @@
-//! The policy of the first path, and the front door to it: [`ToolOutputLimits`].
+//! The front door to the first path: [`ToolOutputLimits`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,12 +10,13 @@ use crate::action::{Action, Spill};
 use crate::band::{Band, BandError, Bands};
 use crate::config::Config;
 use crate::cut::Truncate;
-use crate::filter::{FilterError, ToolBands, ToolFilter};
+use crate::filter::{ToolBands, ToolFilter};
 use crate::intake::{self, Admitted, ReturnStream};
 use crate::item::{ToolCall, ToolReturn};
 use crate::marker::ReadVia;
 use crate::measure::Unit;
-use crate::read::{self, ReadTool};
+use crate::policy::Policy;
+use crate::read::{self, ReadArgs, ReadTool};
 use crate::render::JsonStyle;
 use crate::store::Store;
 use crate::summary::Summarizer;
@@ -51,33 +52,6 @@ pub struct ToolOutputLimits {
     policy: Arc<Policy>,
 }
 
-/// Everything the first path decides by.
-#[derive(Debug)]
-pub(crate) struct Policy {
-    pub(crate) enabled: bool,
-    pub(crate) filter: ToolFilter,
-    pub(crate) bands: Bands,
-    pub(crate) tool_bands: ToolBands,
-    pub(crate) unit: Unit,
-    pub(crate) strip_ansi: bool,
-    pub(crate) json: JsonStyle,
-    pub(crate) store: Option<Arc<dyn Store>>,
-    pub(crate) summarizer: Option<Arc<dyn Summarizer>>,
-    pub(crate) via: ReadVia,
-    pub(crate) read_tool: ReadTool,
-}
-
-impl Policy {
-    pub(crate) fn bands_for(&self, tool: &str) -> &Bands {
-        self.tool_bands.for_tool(tool).unwrap_or(&self.bands)
-    }
-
-    /// Whether returns of this tool are looked at at all.
-    pub(crate) fn concerns(&self, tool: &str) -> bool {
-        self.enabled && self.filter.applies(tool) && !self.read_tool.is(tool)
-    }
-}
-
 impl ToolOutputLimits {
     /// Starts from the default policy: from 10,000 characters on, spill, else truncate.
     pub fn builder() -> Builder {
@@ -102,7 +76,14 @@ impl ToolOutputLimits {
     /// It never fails either: what is wrong with the arguments, the handle or the store is said
     /// in a sentence that the model can act on.
     pub async fn read(&self, args: &Value) -> String {
-        read::answer(&self.policy, args).await
+        let args = match ReadArgs::parse(args) {
+            Ok(args) => args,
+            Err(sentence) => return sentence,
+        };
+        match &self.policy.store {
+            Some(store) => read::read(store, &args, self.policy.strip_ansi).await,
+            None => "Nothing is stored here: this agent runs without a store.".to_owned(),
+        }
     }
 
     /// The read tool's name, description and JSON schema, for the host to offer to the model.
@@ -143,9 +124,6 @@ pub enum PolicyError {
     /// The bands do not fit together.
     #[error(transparent)]
     Bands(#[from] BandError),
-    /// A tool name or glob cannot be used.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
     /// An action stores returns, and there is nowhere to store them.
     #[error(
         "the policy stores returns ({action}), but no store is set; set one with `.store(…)`, or use bands that only truncate"
@@ -195,7 +173,7 @@ impl Builder {
     #[must_use]
     pub fn config(mut self, config: &Config) -> Self {
         self.enabled = config.enabled;
-        self.filter = config.filter.clone();
+        self.filter = config.tools.clone();
         self.bands = Some(config.bands.iter().cloned().collect());
         self.tool_bands = config.tool_bands.clone();
         self.unit = config.unit.clone();
@@ -297,7 +275,7 @@ impl Builder {
                 Action::from(Spill::default()).or(Truncate::default()),
             )])?,
         };
-        let all = bands.iter().chain(self.tool_bands.iter().flat_map(Bands::iter));
+        let all = bands.iter().chain(self.tool_bands.iter().flat_map(|(_, bands)| bands.iter()));
         for action in all.flat_map(|band| band.action.chain()).filter(|_| self.enabled) {
             let stores = matches!(action, Action::Spill(..) | Action::Summarize(..));
             if stores && self.store.is_none() {
@@ -323,11 +301,7 @@ impl Builder {
                 json: self.json,
                 store: self.store,
                 summarizer: self.summarizer.map(|shared| shared.0),
-                via: if self.by_command {
-                    ReadVia::Command
-                } else {
-                    ReadVia::Tool(name.clone())
-                },
+                via: if self.by_command { ReadVia::Command } else { ReadVia::Tool(name.clone()) },
                 read_tool: ReadTool::named(name),
             }),
         })

@@ -128,7 +128,11 @@ mod tests {
     fn receipt() -> Receipt {
         let digest = Digest::of(b"x");
         Receipt {
-            handle: Handle::new(&ToolCall::new("run-1", "call_7", "bash"), PartName::Value(0), &digest),
+            handle: Handle::new(
+                &ToolCall::new("run-1", "call_7", "bash"),
+                PartName::Value(0),
+                &digest,
+            ),
             bytes: 168_300,
             chars: 168_234,
             lines: 2_310,
@@ -141,8 +145,14 @@ mod tests {
     #[test]
     fn a_marker_says_how_much_where_and_how_to_read_it() {
         let via = ReadVia::Tool("read_tool_result".into());
-        let marker =
-            Marker::new(&receipt(), 168_234, "characters", Some(101), Below::Excerpt { lines: 24 }, &via);
+        let marker = Marker::new(
+            &receipt(),
+            168_234,
+            "characters",
+            Some(101),
+            Below::Excerpt { lines: 24 },
+            &via,
+        );
         insta::assert_snapshot!(marker.as_str(), @r#"[overspill: exit status 101; 168,234 characters, 2,310 lines, stored as run-1/call_7.26fnwogmunkqqhttk77tbxtylwioeglgmarih54nmtaw22sd3kva; read any part with read_tool_result(handle, offset=LINE) or read_tool_result(handle, pattern="TEXT"). Verbatim excerpt (24 lines):]"#);
     }
 

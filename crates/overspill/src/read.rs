@@ -16,9 +16,6 @@ pub use tool::ReadTool;
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use crate::limits::Policy;
 use crate::measure::count_chars;
 use crate::store::{Handle, Store, StoreError, Stored};
 
@@ -48,18 +45,6 @@ pub(crate) fn is_answer(bytes: &[u8]) -> bool {
         && count_chars(bytes) <= MAX_ANSWER_CHARS as u64
 }
 
-/// Answers a call of the read tool; whatever is wrong becomes a sentence.
-pub(crate) async fn answer(policy: &Policy, args: &Value) -> String {
-    let args = match ReadArgs::parse(args) {
-        Ok(args) => args,
-        Err(sentence) => return sentence,
-    };
-    match &policy.store {
-        Some(store) => read(store, &args, policy.strip_ansi).await,
-        None => "Nothing is stored here: this agent runs without a store.".to_owned(),
-    }
-}
-
 /// Reads a part of a stored payload as bounded text, without its terminal control sequences
 /// where `strip_ansi` says so.
 ///
@@ -72,7 +57,11 @@ pub async fn read(store: &Arc<dyn Store>, args: &ReadArgs, strip_ansi: bool) -> 
     }
 }
 
-async fn try_read(store: &Arc<dyn Store>, args: &ReadArgs, strip_ansi: bool) -> Result<String, String> {
+async fn try_read(
+    store: &Arc<dyn Store>,
+    args: &ReadArgs,
+    strip_ansi: bool,
+) -> Result<String, String> {
     // Models wrap what they copy in quotes and backticks.
     let handle = args.handle.trim_matches(|c: char| c.is_whitespace() || "\"'`<>".contains(c));
     let handle: Handle = handle.parse().map_err(|_| unknown(handle))?;

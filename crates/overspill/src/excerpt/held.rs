@@ -133,10 +133,10 @@ impl Closing {
 impl Run {
     fn lines(&self) -> impl Iterator<Item = Kept<'_>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).zip(self.first..).map(|((start, &end), number)| Kept {
-            number,
-            bytes: chomp(&self.bytes[start..end]),
-        })
+        starts
+            .zip(&self.ends)
+            .zip(self.first..)
+            .map(|((start, &end), number)| Kept { number, bytes: chomp(&self.bytes[start..end]) })
     }
 }
 

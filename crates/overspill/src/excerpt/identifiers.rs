@@ -129,8 +129,22 @@ pub(super) fn worth(identifier: &[u8], count: u32) -> u64 {
 /// Whether the line declares what it names, as far as a keyword of a common language tells.
 pub(super) fn declares(line: &[u8]) -> bool {
     const KEYWORDS: [&[u8]; 16] = [
-        b"class", b"const", b"def", b"enum", b"fn", b"func", b"function", b"impl", b"interface",
-        b"let", b"mod", b"struct", b"trait", b"type", b"val", b"var",
+        b"class",
+        b"const",
+        b"def",
+        b"enum",
+        b"fn",
+        b"func",
+        b"function",
+        b"impl",
+        b"interface",
+        b"let",
+        b"mod",
+        b"struct",
+        b"trait",
+        b"type",
+        b"val",
+        b"var",
     ];
     // The keyword is among the first words: `pub(crate) async fn`, `12: export default class`.
     line.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
@@ -154,11 +168,10 @@ mod tests {
             ["Handle::parse_all", "src/store/handle.rs:12"]
         );
         assert_eq!(found("userName username USERNAME user_name"), ["userName", "user_name"]);
-        assert_eq!(found("2024-05-01T10:00:00 a1b2c3d well-known"), [
-            "2024-05-01T10:00:00",
-            "a1b2c3d",
-            "well-known"
-        ]);
+        assert_eq!(
+            found("2024-05-01T10:00:00 a1b2c3d well-known"),
+            ["2024-05-01T10:00:00", "a1b2c3d", "well-known"]
+        );
         // Too short, too long, and words whose only mark is at their end.
         assert_eq!(found(&format!("a.b/c {}9 sentence. heading:", "x".repeat(80))), [""; 0]);
         assert_eq!(found("--flag-name ...dotted"), ["flag-name"]);

@@ -3,9 +3,9 @@
 use crate::action::{Action, Spill};
 use crate::excerpt::Excerpt;
 use crate::item::ToolCall;
-use crate::limits::Policy;
 use crate::marker::{Below, Marker};
 use crate::measure::{Size, count_chars};
+use crate::policy::Policy;
 use crate::store::{PartName, Receipt, StoreError};
 use crate::summary::SummaryError;
 
@@ -145,12 +145,8 @@ impl Run<'_> {
     }
 
     fn summarized(&self, text: &str, receipt: &Receipt, specimen: &Specimen) -> String {
-        let marker = self.policy.marker(
-            receipt,
-            specimen.size().measured,
-            self.exit_status,
-            Below::Summary,
-        );
+        let marker =
+            self.policy.marker(receipt, specimen.size().measured, self.exit_status, Below::Summary);
         format!("{}\n{text}", marker.as_str())
     }
 

@@ -11,8 +11,8 @@ use crate::cut::{Truncate, not_stored, not_stored_nor_json};
 use crate::excerpt::{Excerpt, Excerpter};
 use crate::item::{Payload, ToolCall};
 use crate::lines::{self, Line};
-use crate::limits::Policy;
 use crate::measure::{Size, count_chars};
+use crate::policy::Policy;
 use crate::read::is_answer;
 use crate::render::{self, show_bytes};
 use crate::store::writer::Surveyed;
@@ -38,8 +38,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let beginning = &bytes[..bytes.len().min(LOOKED_AT)];
-        let invalid =
-            beginning.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
+        let invalid = beginning.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
         if beginning.contains(&0) || invalid > beginning.len() / 10 {
             Self::Binary
         } else {

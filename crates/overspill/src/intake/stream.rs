@@ -10,9 +10,9 @@ use crate::ansi::{self, Stripper};
 use crate::cut::{HeadTail, Held, not_stored};
 use crate::excerpt::Excerpter;
 use crate::item::{ToolCall, ToolReturn};
-use crate::limits::Policy;
 use crate::lines::Line;
 use crate::measure::{Size, Unit, count_chars, estimate_tokens};
+use crate::policy::Policy;
 use crate::store::writer::{Survey, Surveyed};
 use crate::store::{Deposit, PartName, StoreError};
 
@@ -50,11 +50,8 @@ impl ReturnStream {
     pub(crate) fn new(policy: Arc<Policy>, call: ToolCall) -> Self {
         let passes =
             !policy.concerns(&call.tool) || policy.bands_for(&call.tool).largest().is_none();
-        let state = if passes {
-            State::Passing
-        } else {
-            State::Holding { held: Vec::new(), check_at: 0 }
-        };
+        let state =
+            if passes { State::Passing } else { State::Holding { held: Vec::new(), check_at: 0 } };
         Self { policy, call, state }
     }
 
@@ -71,7 +68,8 @@ impl ReturnStream {
                     return None;
                 }
                 let band = self.policy.bands_for(&self.call.tool).largest()?;
-                let shown = if self.policy.strip_ansi { ansi::strip(held) } else { (&**held).into() };
+                let shown =
+                    if self.policy.strip_ansi { ansi::strip(held) } else { (&**held).into() };
                 let chars = count_chars(&shown);
                 let measured = self.policy.unit.of_bytes(&shown);
                 let missing = band

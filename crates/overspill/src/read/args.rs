@@ -77,7 +77,10 @@ impl ReadArgs {
         }
         let handle = match text(args, "handle")? {
             Some(handle) if !handle.trim().is_empty() => handle,
-            _ => return Err("`handle` is missing: copy it from a marker, where it stands behind \"stored as\".".into()),
+            _ => return Err(
+                "`handle` is missing: copy it from a marker, where it stands behind \"stored as\"."
+                    .into(),
+            ),
         };
         let pattern = text(args, "pattern")?.filter(|pattern| !pattern.is_empty());
         let json_path = text(args, "json_path")?.filter(|path| !path.is_empty());
@@ -114,7 +117,10 @@ fn whole(args: &Map<String, Value>, key: &str) -> Result<Option<u64>, String> {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Number(number)) => number.as_u64().or_else(|| {
             // 200.0 is how some models write 200; beyond 2^53 a float is no whole number.
-            number.as_f64().filter(|f| f.fract() == 0.0 && (0.0..=9e15).contains(f)).map(|f| f as u64)
+            number
+                .as_f64()
+                .filter(|f| f.fract() == 0.0 && (0.0..=9e15).contains(f))
+                .map(|f| f as u64)
         }),
         Some(Value::String(text)) => text.trim().parse().ok(),
         Some(_) => None,

@@ -24,7 +24,9 @@ pub(super) async fn answer(
     let receipt = stored.receipt();
     let handle = &receipt.handle;
     let path = JsonPath::parse(query).map_err(|error| {
-        format!("`json_path` {query:?} is no RFC 9535 query: {error}. One looks like $.items[*].name.")
+        format!(
+            "`json_path` {query:?} is no RFC 9535 query: {error}. One looks like $.items[*].name."
+        )
     })?;
     if receipt.bytes > MAX_JSON_PATH_BYTES {
         return Err(format!(
@@ -51,8 +53,7 @@ pub(super) async fn answer(
     } else {
         (args.offset.min(total), args.offset.saturating_add(args.limit).min(total))
     };
-    let wanted: Vec<_> =
-        found.iter().skip(start as usize).take((end - start) as usize).collect();
+    let wanted: Vec<_> = found.iter().skip(start as usize).take((end - start) as usize).collect();
 
     // Values are shown as the payload spells them: a number read and written again may differ.
     let mut spelled = vec![""; wanted.len()];

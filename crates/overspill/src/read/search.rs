@@ -32,7 +32,9 @@ enum Matcher {
 
 /// Why a text is no pattern, in a sentence for the model.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`pattern` is no regular expression that can be used: {0}. Leave out `regex` to look for the text as it is.")]
+#[error(
+    "`pattern` is no regular expression that can be used: {0}. Leave out `regex` to look for the text as it is."
+)]
 pub struct PatternError(String);
 
 impl Pattern {
