@@ -1,0 +1,3 @@
+//! The library seen from outside.
+
+mod golden;
