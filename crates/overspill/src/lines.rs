@@ -104,11 +104,6 @@ impl<'a> Lines<'a> {
     pub(crate) fn within(part: &'a [u8], at: LineScanner, next: Option<ScanState>) -> Self {
         Self { rest: part, at, end: next.map_or(End::Payload, End::Line) }
     }
-
-    /// Where the next line starts.
-    pub(crate) fn position(&self) -> &LineScanner {
-        &self.at
-    }
 }
 
 impl<'a> Iterator for Lines<'a> {
@@ -446,7 +441,7 @@ impl Walk {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
