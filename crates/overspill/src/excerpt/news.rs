@@ -11,9 +11,10 @@ use std::collections::hash_map::{DefaultHasher, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::OnceLock;
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use super::held::{Kept, chomp};
+use super::hints::hint;
 
 /// What a line tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,9 +70,9 @@ const RULES: &[Rule] = &[
     rule(Cause, 0, r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )"),
     rule(Cause, 0, r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l"),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
-    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit|Warning)"),
+    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
-    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit|Warning)(: |$)"),
+    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
     rule(Cause, 0, r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception"),
     rule(Cause, 0, r"^(\d\S* )*([\w$]+\.)+[\w$]+(Exception|Error)\b(: |$)"),
@@ -99,33 +100,13 @@ const RULES: &[Rule] = &[
     rule(Mention, 0, r"(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b"),
 ];
 
-/// What every row needs to find in a line, so that most lines cost one look. Cased by leaving the
-/// first letter off.
-const HINTS: &str = concat!(
-    "rror|RROR|ail|AIL|anic|ANIC|xcept|raceback|ssert|xpected|xpect\\(|xit|assed|assing|oblem|",
-    "ests|test result|returncode|eturned|atal|ATAL|RITIC|EVERE|ERR!|BUILD|aused by|ndefined|",
-    "annot|enied|efused|nreachable|imed out|ime out|imeout|borted|illed|ould not|nable to|ot found|",
-    "o such|nresolved|ismatch|onflict|not ok|core dumped|egmentation|ut of mem|oom|OOM|verflow|",
-    "\\*\\*\\* |✗|✕|✖|×|❌|● |____|^OK|^ok\t|Interrupt|Warning|SIG|multiple def|declared|imported|",
-    "missing|invalid|space left|^Ran |skipped|---- "
-);
-
-struct Matcher {
-    hints: Regex,
-    rules: RegexSet,
-}
-
-fn matcher() -> &'static Matcher {
-    static MATCHER: OnceLock<Matcher> = OnceLock::new();
-    MATCHER.get_or_init(|| {
+fn rules() -> &'static RegexSet {
+    static SET: OnceLock<RegexSet> = OnceLock::new();
+    SET.get_or_init(|| {
         let patterns = RULES.iter().map(|rule| rule.pattern);
-        let hints = RegexBuilder::new(HINTS).unicode(false).build();
-        let rules = RegexSetBuilder::new(patterns).unicode(false).build();
-        match (hints, rules) {
-            (Ok(hints), Ok(rules)) => Matcher { hints, rules },
-            (Err(error), _) | (_, Err(error)) => {
-                unreachable!("the patterns are constants that a test compiles: {error}")
-            }
+        match RegexSetBuilder::new(patterns).unicode(false).build() {
+            Ok(set) => set,
+            Err(error) => unreachable!("the patterns are constants that a test compiles: {error}"),
         }
     })
 }
@@ -189,8 +170,7 @@ impl News {
         if self.open.is_some() || self.traceback.is_some() {
             self.after(number, line, look);
         }
-        let matcher = matcher();
-        if !matcher.hints.is_match(look) {
+        if !hint(look) {
             return;
         }
         let mut plain = std::mem::take(&mut self.plain);
@@ -198,7 +178,7 @@ impl News {
         if look.starts_with(b"Traceback (most recent call last)") {
             self.traceback = Some(None);
         } else {
-            let strongest = matcher.rules.matches(look).iter().map(|i| &RULES[i]).reduce(|a, b| {
+            let strongest = rules().matches(look).iter().map(|i| &RULES[i]).reduce(|a, b| {
                 if b.kind > a.kind { b } else { a }
             });
             if let Some(rule) = strongest {
