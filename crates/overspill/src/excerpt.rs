@@ -7,6 +7,7 @@
 //! brackets, the line numbers, and `\xNN` for bytes that are not UTF-8.
 
 mod held;
+mod hints;
 mod identifiers;
 mod names;
 mod news;

@@ -11,9 +11,10 @@ use std::collections::hash_map::{DefaultHasher, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::OnceLock;
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::{RegexSet, RegexSetBuilder};
 
 use super::held::{Kept, chomp};
+use super::hints::hint;
 
 /// What a line tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,11 +45,7 @@ use Kind::{Cause, Mention, Name, Verdict};
 /// The strongest row that fits a line decides; between equals the first.
 const RULES: &[Rule] = &[
     // How it ended: an exit status, whoever prints it.
-    rule(
-        Verdict,
-        0,
-        r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?\d+",
-    ),
+    rule(Verdict, 0, r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?\d+"),
     rule(Verdict, 0, r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?\d+\W*$"),
     rule(Verdict, 0, r"^make(\[\d+\])?: \*\*\* "),
     // How it ended: cargo, pytest, unittest, go, jest, vitest, mocha, TAP, JUnit, Maven, Gradle, tsc, eslint, rustc.
@@ -64,56 +61,28 @@ const RULES: &[Rule] = &[
     rule(Verdict, 0, r"\bTests run: \d+, Failures: \d+"),
     rule(Verdict, 0, r"\bBUILD (FAILURE|FAILED|SUCCESS|SUCCESSFUL)\b"),
     rule(Verdict, 0, r"^Found \d+ errors?\b|^\W*\d+ problems? \(\d+ errors?"),
-    rule(
-        Verdict,
-        0,
-        r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed",
-    ),
+    rule(Verdict, 0, r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed"),
     // Why: rust, its compiler, and others that point at the place in the next line.
     rule(Cause, 4, r"^\s*thread '.*' (\(\d+\) )?panicked at "),
     rule(Cause, 1, r"^error(\[E\d+\])?: "),
     // Why: C, C++, Go, TypeScript, Swift, Java, with the place first.
     rule(Cause, 0, r"^\S+?[:(]\d+([:,]\d+)?\)?:? ?-? (fatal )?error\b"),
-    rule(
-        Cause,
-        0,
-        r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )",
-    ),
-    rule(
-        Cause,
-        0,
-        r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l",
-    ),
+    rule(Cause, 0, r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )"),
+    rule(Cause, 0, r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l"),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
-    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit|Warning)"),
+    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
-    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit|Warning)(: |$)"),
+    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
-    rule(
-        Cause,
-        0,
-        r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception",
-    ),
+    rule(Cause, 0, r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception"),
     rule(Cause, 0, r"^(\d\S* )*([\w$]+\.)+[\w$]+(Exception|Error)\b(: |$)"),
     rule(Cause, 2, r"^(panic|fatal error|runtime error): |^SIG[A-Z]+: "),
-    rule(
-        Cause,
-        0,
-        r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: ",
-    ),
+    rule(Cause, 0, r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: "),
     rule(Cause, 2, r"^\s*expect\(.*\)(\.\w+)+\(|^\s*Error: expect\("),
     rule(Cause, 1, r"^\s*Expected( \w+)*:|^\s*expected( \w+)*: |^\s*AssertionError"),
     rule(Cause, 0, r"^(PHP )?(Fatal|Parse) error: |\(\w+Error\)$"),
-    rule(
-        Cause,
-        0,
-        r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: ",
-    ),
-    rule(
-        Cause,
-        0,
-        r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device",
-    ),
+    rule(Cause, 0, r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: "),
+    rule(Cause, 0, r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device"),
     rule(Cause, 0, r"^(\S+: )?(fatal|FATAL|CRITICAL): "),
     // What failed, by name.
     rule(Name, 0, r"^test .* \.\.\. (FAILED|.*\bFAILED$)"),
@@ -128,40 +97,16 @@ const RULES: &[Rule] = &[
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
     // A word of trouble.
     rule(Mention, 0, r"\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|ERR!)\b"),
-    rule(
-        Mention,
-        0,
-        r"(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b",
-    ),
+    rule(Mention, 0, r"(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b"),
 ];
 
-/// What every row needs to find in a line, so that most lines cost one look. Cased by leaving the
-/// first letter off.
-const HINTS: &str = concat!(
-    "rror|RROR|ail|AIL|anic|ANIC|xcept|raceback|ssert|xpected|xpect\\(|xit|assed|assing|oblem|",
-    "ests|test result|returncode|eturned|atal|ATAL|RITIC|EVERE|ERR!|BUILD|aused by|ndefined|",
-    "annot|enied|efused|nreachable|imed out|ime out|imeout|borted|illed|ould not|nable to|ot found|",
-    "o such|nresolved|ismatch|onflict|not ok|core dumped|egmentation|ut of mem|oom|OOM|verflow|",
-    "\\*\\*\\* |✗|✕|✖|×|❌|● |____|^OK|^ok\t|Interrupt|Warning|SIG|multiple def|declared|imported|",
-    "missing|invalid|space left|^Ran |skipped|---- "
-);
-
-struct Matcher {
-    hints: Regex,
-    rules: RegexSet,
-}
-
-fn matcher() -> &'static Matcher {
-    static MATCHER: OnceLock<Matcher> = OnceLock::new();
-    MATCHER.get_or_init(|| {
+fn rules() -> &'static RegexSet {
+    static SET: OnceLock<RegexSet> = OnceLock::new();
+    SET.get_or_init(|| {
         let patterns = RULES.iter().map(|rule| rule.pattern);
-        let hints = RegexBuilder::new(HINTS).unicode(false).build();
-        let rules = RegexSetBuilder::new(patterns).unicode(false).build();
-        match (hints, rules) {
-            (Ok(hints), Ok(rules)) => Matcher { hints, rules },
-            (Err(error), _) | (_, Err(error)) => {
-                unreachable!("the patterns are constants that a test compiles: {error}")
-            }
+        match RegexSetBuilder::new(patterns).unicode(false).build() {
+            Ok(set) => set,
+            Err(error) => unreachable!("the patterns are constants that a test compiles: {error}"),
         }
     })
 }
@@ -220,14 +165,12 @@ impl News {
     pub(super) fn line(&mut self, number: u64, line: &[u8]) {
         self.lines += 1;
         let line = chomp(line);
-        self.code +=
-            u64::from(matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')')));
+        self.code += u64::from(matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')')));
         let look = &line[..line.len().min(LOOK)];
         if self.open.is_some() || self.traceback.is_some() {
             self.after(number, line, look);
         }
-        let matcher = matcher();
-        if !matcher.hints.is_match(look) {
+        if !hint(look) {
             return;
         }
         let mut plain = std::mem::take(&mut self.plain);
@@ -235,12 +178,9 @@ impl News {
         if look.starts_with(b"Traceback (most recent call last)") {
             self.traceback = Some(None);
         } else {
-            let strongest = matcher
-                .rules
-                .matches(look)
-                .iter()
-                .map(|i| &RULES[i])
-                .reduce(|a, b| if b.kind > a.kind { b } else { a });
+            let strongest = rules().matches(look).iter().map(|i| &RULES[i]).reduce(|a, b| {
+                if b.kind > a.kind { b } else { a }
+            });
             if let Some(rule) = strongest {
                 self.headline(rule, number, line, look);
             }
@@ -382,26 +322,10 @@ fn frame(line: &[u8]) -> Option<bool> {
 /// Whether a frame lies in a library, a runtime or a test framework.
 fn library(frame: &[u8]) -> bool {
     const MARKS: [&[u8]; 20] = [
-        b"site-packages",
-        b"dist-packages",
-        b"lib/python",
-        b"node_modules",
-        b"node:",
-        b"internal/",
-        b"/rustc/",
-        b".cargo/registry",
-        b"at java.",
-        b"at javax.",
-        b"at jdk.",
-        b"at sun.",
-        b"java.base/",
-        b"org.junit",
-        b"org.springframework",
-        b"org.apache.",
-        b"/usr/lib",
-        b"/go/src/",
-        b"pkg/mod",
-        b"<frozen ",
+        b"site-packages", b"dist-packages", b"lib/python", b"node_modules", b"node:", b"internal/",
+        b"/rustc/", b".cargo/registry", b"at java.", b"at javax.", b"at jdk.", b"at sun.",
+        b"java.base/", b"org.junit", b"org.springframework", b"org.apache.", b"/usr/lib", b"/go/src/",
+        b"pkg/mod", b"<frozen ",
     ];
     MARKS.iter().any(|mark| contains(frame, mark))
 }
