@@ -1,0 +1,373 @@
+//! The lines that carry the news: what failed, why, where, and how it ended.
+//!
+//! [`RULES`] is the whole knowledge: one row for each way a common tool says it. A line that a row
+//! fits opens a story, which takes some lines after it along: the place of a compiler error, the two
+//! sides of an assertion, the first frame of a stack that is the user's. Stories are held in
+//! bounded memory, the first and the last of each kind, and lines that differ only in their
+//! numbers once.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::{DefaultHasher, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::OnceLock;
+
+use regex::bytes::{RegexSet, RegexSetBuilder};
+
+use super::held::{Kept, chomp};
+use super::hints::hint;
+
+/// What a line tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// A word of trouble somewhere in a line; news only where such words are rare.
+    Mention,
+    /// The name of what failed.
+    Name,
+    /// Why it failed.
+    Cause,
+    /// How the whole ended, in one line.
+    Verdict,
+}
+
+/// A way a tool says something, and how many lines after it belong to it.
+struct Rule {
+    kind: Kind,
+    follow: u8,
+    pattern: &'static str,
+}
+
+const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
+    Rule { kind, follow, pattern }
+}
+
+use Kind::{Cause, Mention, Name, Verdict};
+
+/// The strongest row that fits a line decides; between equals the first.
+const RULES: &[Rule] = &[
+    // How it ended: an exit status, whoever prints it.
+    rule(Verdict, 0, r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?\d+"),
+    rule(Verdict, 0, r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?\d+\W*$"),
+    rule(Verdict, 0, r"^make(\[\d+\])?: \*\*\* "),
+    // How it ended: cargo, pytest, unittest, go, jest, vitest, mocha, TAP, JUnit, Maven, Gradle, tsc, eslint, rustc.
+    rule(Verdict, 0, r"^test result: "),
+    rule(Verdict, 0, r"^(=+ |)\d+ (failed|passed|errors?|skipped|warnings?)\b.* in [\d.]+ ?m?s"),
+    rule(Verdict, 0, r"^=+ .*\b\d+ (failed|passed|error).*=+$"),
+    rule(Verdict, 0, r"^(FAILED|OK) \((\w+=\d+(, )?)+\)$"),
+    rule(Verdict, 0, r"^Ran \d+ tests? in "),
+    rule(Verdict, 0, r"^FAIL$|^(FAIL|ok)\t\S+\t[\d.(]"),
+    rule(Verdict, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ (failed|passed)"),
+    rule(Verdict, 0, r"^\s*\d+ (failing|passing)\b"),
+    rule(Verdict, 0, r"^# (fail|pass|not ok) +\d+"),
+    rule(Verdict, 0, r"\bTests run: \d+, Failures: \d+"),
+    rule(Verdict, 0, r"\bBUILD (FAILURE|FAILED|SUCCESS|SUCCESSFUL)\b"),
+    rule(Verdict, 0, r"^Found \d+ errors?\b|^\W*\d+ problems? \(\d+ errors?"),
+    rule(Verdict, 0, r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed"),
+    // Why: rust, its compiler, and others that point at the place in the next line.
+    rule(Cause, 4, r"^\s*thread '.*' (\(\d+\) )?panicked at "),
+    rule(Cause, 1, r"^error(\[E\d+\])?: "),
+    // Why: C, C++, Go, TypeScript, Swift, Java, with the place first.
+    rule(Cause, 0, r"^\S+?[:(]\d+([:,]\d+)?\)?:? ?-? (fatal )?error\b"),
+    rule(Cause, 0, r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )"),
+    rule(Cause, 0, r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l"),
+    // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
+    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
+    rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
+    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
+    // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
+    rule(Cause, 0, r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception"),
+    rule(Cause, 0, r"^(\d\S* )*([\w$]+\.)+[\w$]+(Exception|Error)\b(: |$)"),
+    rule(Cause, 2, r"^(panic|fatal error|runtime error): |^SIG[A-Z]+: "),
+    rule(Cause, 0, r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: "),
+    rule(Cause, 2, r"^\s*expect\(.*\)(\.\w+)+\(|^\s*Error: expect\("),
+    rule(Cause, 1, r"^\s*Expected( \w+)*:|^\s*expected( \w+)*: |^\s*AssertionError"),
+    rule(Cause, 0, r"^(PHP )?(Fatal|Parse) error: |\(\w+Error\)$"),
+    rule(Cause, 0, r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: "),
+    rule(Cause, 0, r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device"),
+    rule(Cause, 0, r"^(\S+: )?(fatal|FATAL|CRITICAL): "),
+    // What failed, by name.
+    rule(Name, 0, r"^test .* \.\.\. (FAILED|.*\bFAILED$)"),
+    rule(Name, 0, r"^(FAILED|ERROR) \S+(::|\.py)"),
+    rule(Name, 0, r"^\S+::\S+ (FAILED|ERROR)\b"),
+    rule(Name, 0, r"^(FAIL|ERROR): \w+"),
+    rule(Name, 3, r"^\s*--- FAIL: "),
+    rule(Name, 0, r"^\s*(FAIL|✗|✕|✖|×|❌) +\S"),
+    rule(Name, 6, r"^\s*● .* › "),
+    rule(Name, 1, r"^not ok \d+"),
+    rule(Name, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
+    rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
+    // A word of trouble.
+    rule(Mention, 0, r"\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|ERR!)\b"),
+    rule(Mention, 0, r"(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b"),
+];
+
+fn rules() -> &'static RegexSet {
+    static SET: OnceLock<RegexSet> = OnceLock::new();
+    SET.get_or_init(|| {
+        let patterns = RULES.iter().map(|rule| rule.pattern);
+        match RegexSetBuilder::new(patterns).unicode(false).build() {
+            Ok(set) => set,
+            Err(error) => unreachable!("the patterns are constants that a test compiles: {error}"),
+        }
+    })
+}
+
+/// A line is looked at this far; news stands at the front.
+const LOOK: usize = 400;
+/// Stories of a kind that are held from the front.
+const FIRST: usize = 8;
+/// Stories of a kind that are held from the end.
+const LAST: usize = 4;
+/// Shapes of headlines that are told apart; later ones count as seen.
+const SHAPES: usize = 1_024;
+/// How many lines after a headline its stack is looked for.
+const STACK: u16 = 64;
+
+/// A line with news and the lines that belong to it.
+#[derive(Debug, Clone)]
+pub(super) struct Story {
+    pub(super) kind: Kind,
+    lines: Vec<(u64, Vec<u8>)>,
+    /// How many more lines belong to it.
+    follow: u8,
+    /// How many more lines may hold the frame that is the user's.
+    stack: u16,
+}
+
+impl Story {
+    /// The headline and what belongs to it, in order.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Kept<'_>> {
+        self.lines.iter().map(|(number, bytes)| Kept { number: *number, bytes })
+    }
+}
+
+/// The stories of one kind.
+#[derive(Debug, Default)]
+struct Shelf {
+    count: u64,
+    first: Vec<Story>,
+    last: VecDeque<Story>,
+}
+
+/// Collects the news of a payload, line by line.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    shelves: [Shelf; 4],
+    shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
+    open: Option<Story>,
+    /// The last frame of a Python traceback that is the user's, while in one.
+    traceback: Option<Option<(u64, Vec<u8>)>>,
+    plain: Vec<u8>,
+    lines: u64,
+    code: u64,
+}
+
+impl News {
+    pub(super) fn line(&mut self, number: u64, line: &[u8]) {
+        self.lines += 1;
+        let line = chomp(line);
+        self.code += u64::from(matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')')));
+        let look = &line[..line.len().min(LOOK)];
+        if self.open.is_some() || self.traceback.is_some() {
+            self.after(number, line, look);
+        }
+        if !hint(look) {
+            return;
+        }
+        let mut plain = std::mem::take(&mut self.plain);
+        let look = without_escapes(look, &mut plain);
+        if look.starts_with(b"Traceback (most recent call last)") {
+            self.traceback = Some(None);
+        } else {
+            let strongest = rules().matches(look).iter().map(|i| &RULES[i]).reduce(|a, b| {
+                if b.kind > a.kind { b } else { a }
+            });
+            if let Some(rule) = strongest {
+                self.headline(rule, number, line, look);
+            }
+        }
+        self.plain = plain;
+    }
+
+    fn headline(&mut self, rule: &Rule, number: u64, line: &[u8], look: &[u8]) {
+        if let Some(open) = &self.open {
+            // What a story tells is not told again by a lesser one, or by one of its own lines.
+            let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
+            if inside && rule.kind <= open.kind {
+                return;
+            }
+        }
+        self.close();
+        let shelf = &mut self.shelves[rule.kind as usize];
+        shelf.count += 1;
+        let shape = shape(look);
+        let full = self.shapes.len() >= SHAPES;
+        let new = match self.shapes.get_mut(&shape) {
+            Some(count) => {
+                *count += 1;
+                false
+            }
+            None if full => false,
+            None => self.shapes.insert(shape, 1).is_none(),
+        };
+        // The last verdict is the one that holds, however often it was given before.
+        if !new && rule.kind != Kind::Verdict {
+            return;
+        }
+        let mut story = Story {
+            kind: rule.kind,
+            lines: vec![(number, line.to_vec())],
+            follow: rule.follow,
+            stack: if rule.kind == Kind::Cause { STACK } else { 0 },
+        };
+        if let Some(frame) = self.traceback.take().flatten() {
+            story.lines.insert(0, frame);
+            story.stack = 0;
+        }
+        self.open = Some(story);
+    }
+
+    /// A line after a headline, or within a traceback.
+    fn after(&mut self, number: u64, line: &[u8], look: &[u8]) {
+        if let Some(frame) = &mut self.traceback {
+            if look.starts_with(b"  File \"") && !library(look) {
+                *frame = Some((number, line.to_vec()));
+            } else if !look.starts_with(b" ") && !look.is_empty() {
+                // The exception itself comes as the headline; a stray line ends the traceback.
+                if !look.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':') {
+                    self.traceback = None;
+                }
+            }
+        }
+        let Some(story) = &mut self.open else { return };
+        let blank = look.trim_ascii().is_empty();
+        if story.follow > 0 {
+            if !blank {
+                story.follow -= 1;
+                story.lines.push((number, line.to_vec()));
+            }
+        } else if story.stack > 0 {
+            story.stack -= 1;
+            match frame(look) {
+                Some(true) => {
+                    story.lines.push((number, line.to_vec()));
+                    story.stack = 0;
+                }
+                Some(false) => {}
+                None if blank || look.starts_with(b" ") || look.starts_with(b"\t") => {}
+                None => story.stack = 0,
+            }
+        }
+        if story.follow == 0 && story.stack == 0 {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(story) = self.open.take() else { return };
+        let shelf = &mut self.shelves[story.kind as usize];
+        if shelf.first.len() < FIRST {
+            shelf.first.push(story);
+        } else {
+            if shelf.last.len() == LAST {
+                shelf.last.pop_front();
+            }
+            shelf.last.push_back(story);
+        }
+    }
+
+    /// The stories, the most telling first.
+    pub(super) fn stories(mut self) -> Vec<Story> {
+        self.close();
+        let code = self.code * 4 > self.lines;
+        let mut ranked = Vec::new();
+        for (kind, shelf) in [Mention, Name, Cause, Verdict].into_iter().zip(self.shelves) {
+            let rare = shelf.count <= 3 || shelf.count * 50 <= self.lines;
+            if kind == Kind::Mention && (code || !rare) {
+                continue;
+            }
+            let told: Vec<Story> = shelf.first.into_iter().chain(shelf.last).collect();
+            let count = told.len();
+            for (i, story) in told.into_iter().enumerate() {
+                // The first cause starts the rest; the last verdict is the one that holds.
+                let rank = match kind {
+                    Kind::Verdict => count - 1 - i,
+                    _ if i + 1 == count && count > 1 => 1,
+                    _ if i > 0 => i + 1,
+                    _ => 0,
+                };
+                let strength = match kind {
+                    Kind::Verdict => 9,
+                    Kind::Cause => 10,
+                    Kind::Name => 8,
+                    Kind::Mention => 3,
+                };
+                ranked.push((2 * rank as i64 - strength, story.lines[0].0, story));
+            }
+        }
+        ranked.sort_by_key(|(rank, number, _)| (*rank, *number));
+        ranked.into_iter().map(|(_, _, story)| story).collect()
+    }
+}
+
+/// Whether a line is a stack frame, and if so, whether it is the user's own.
+fn frame(line: &[u8]) -> Option<bool> {
+    let line = line.trim_ascii_start();
+    let frame = line.starts_with(b"at ")
+        || line.starts_with(b"File \"")
+        || line.starts_with("❯ ".as_bytes())
+        || (contains(line, b".go:") && line.starts_with(b"/"));
+    frame.then(|| !library(line))
+}
+
+/// Whether a frame lies in a library, a runtime or a test framework.
+fn library(frame: &[u8]) -> bool {
+    const MARKS: [&[u8]; 20] = [
+        b"site-packages", b"dist-packages", b"lib/python", b"node_modules", b"node:", b"internal/",
+        b"/rustc/", b".cargo/registry", b"at java.", b"at javax.", b"at jdk.", b"at sun.",
+        b"java.base/", b"org.junit", b"org.springframework", b"org.apache.", b"/usr/lib", b"/go/src/",
+        b"pkg/mod", b"<frozen ",
+    ];
+    MARKS.iter().any(|mark| contains(frame, mark))
+}
+
+fn contains(line: &[u8], what: &[u8]) -> bool {
+    memchr::memmem::find(line, what).is_some()
+}
+
+/// The line without terminal escapes, so that a rule for its start holds for a coloured one.
+fn without_escapes<'a>(line: &'a [u8], plain: &'a mut Vec<u8>) -> &'a [u8] {
+    if memchr::memchr(0x1b, line).is_none() {
+        return line;
+    }
+    plain.clear();
+    let mut bytes = line.iter();
+    while let Some(&byte) = bytes.next() {
+        if byte != 0x1b {
+            plain.push(byte);
+        } else if bytes.next() == Some(&b'[') {
+            for byte in bytes.by_ref() {
+                if (0x40..=0x7e).contains(byte) {
+                    break;
+                }
+            }
+        }
+    }
+    plain
+}
+
+/// A hash of the line in which every number is the same.
+fn shape(line: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut number = false;
+    for &byte in line {
+        if byte.is_ascii_digit() {
+            if !number {
+                hasher.write_u8(b'0');
+            }
+        } else {
+            hasher.write_u8(byte);
+        }
+        number = byte.is_ascii_digit();
+    }
+    hasher.finish()
+}

@@ -1,0 +1,6 @@
+//! The library seen from outside.
+
+mod golden;
+mod intake;
+mod rooms;
+mod support;
