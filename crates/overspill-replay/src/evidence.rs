@@ -97,9 +97,9 @@ pub(crate) fn find(segment: &mut Segment) {
 /// that the escapes of JSON glue no tokens together.
 fn spoken(item: &Item, each: &mut impl FnMut(&str)) {
     if item.kind == Kind::Call && item.text.starts_with(['{', '[', '"', ' ', '\n', '\t', '\r']) {
-        match Json::parse(&item.text) {
-            Ok(value @ (Json::Str(_) | Json::List(_) | Json::Map(_))) => return value.leaves(each),
-            Ok(_) | Err(_) => {}
+        let value = Json::parse(&item.text);
+        if let Ok(value @ (Json::Str(_) | Json::List(_) | Json::Map(_))) = value {
+            return value.leaves(each);
         }
     }
     each(&item.text);
@@ -278,7 +278,10 @@ mod tests {
 
     #[test]
     fn tokens_are_names_paths_and_numbers() {
-        assert_eq!(tokens("see ./src/main.rs:12: fn parse_all() -- short -------"), ["src/main.rs:12", "parse_all"]);
+        assert_eq!(
+            tokens("see ./src/main.rs:12: fn parse_all() -- short -------"),
+            ["src/main.rs:12", "parse_all"]
+        );
         assert_eq!(tokens("abcde. abcdef. é123456é lib/foo/"), ["abcdef", "123456", "lib/foo/"]);
         assert_eq!(tokens(&"x".repeat(201)), [""; 0]);
     }

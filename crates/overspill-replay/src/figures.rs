@@ -173,12 +173,14 @@ impl Figures {
     /// Compares with the figures of the same sessions under [`Keep`](crate::Keep).
     #[must_use]
     pub fn against(&self, none: &Self) -> Reduction {
-        let saved = |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { 100.0 - 100.0 * part / whole };
+        let saved =
+            |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { 100.0 - 100.0 * part / whole };
         let share = |part: u64| match self.identifiers.used {
             0 => 100.0,
             used => 100.0 * part as f64 / used as f64,
         };
-        let cost = |traffic: &Traffic, prices| saved(traffic.cost(prices), none.traffic.cost(prices));
+        let cost =
+            |traffic: &Traffic, prices| saved(traffic.cost(prices), none.traffic.cost(prices));
         Reduction {
             sent: saved(self.traffic.sent as f64, none.traffic.sent as f64),
             cost: cost(&self.traffic, Prices::ANTHROPIC),
@@ -323,13 +325,15 @@ impl Run {
                     found.in_view = true;
                     let original = self.texts.get(result);
                     found.with_line |= !self.read_back
-                        && original.is_some_and(|text| shows_line(&content.text, text, &used.token));
+                        && original
+                            .is_some_and(|text| shows_line(&content.text, text, &used.token));
                 }
             }
             let mut brought_back = self.brought_back.get(result).into_iter().flatten();
             if brought_back.any(|id| {
                 let content = self.ledger.result(*id, &self.contents);
-                content.is_some_and(|content| memmem::find(content.text.as_bytes(), token).is_some())
+                content
+                    .is_some_and(|content| memmem::find(content.text.as_bytes(), token).is_some())
             }) {
                 return Found { in_view: true, with_line: true, ..found };
             }

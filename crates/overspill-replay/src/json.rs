@@ -31,9 +31,9 @@ impl<'a> Json<'a> {
     /// pairs (each read as U+FFFD) and the words `NaN`, `Infinity` and `-Infinity` (read as null).
     pub(crate) fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text).or_else(|error| match mend(text) {
-            Some(mended) => serde_json::from_str::<Json<'_>>(&mended)
-                .map(Json::into_owned)
-                .map_err(|_| error),
+            Some(mended) => {
+                serde_json::from_str::<Json<'_>>(&mended).map(Json::into_owned).map_err(|_| error)
+            }
             None => Err(error),
         })
     }
@@ -387,8 +387,14 @@ mod tests {
 
     #[test]
     fn prints_as_python_does() {
-        check(r#"{"a":[1,2.0,1e16,1e-5,1.5e300],"b":null,"c":true}"#, r#"{"a": [1, 2.0, 1e+16, 1e-05, 1.5e+300], "b": null, "c": true}"#);
-        check(r#"["0.0001", 0.0001, 123456789012345.6, 0.1, -0.5]"#, r#"["0.0001", 0.0001, 123456789012345.6, 0.1, -0.5]"#);
+        check(
+            r#"{"a":[1,2.0,1e16,1e-5,1.5e300],"b":null,"c":true}"#,
+            r#"{"a": [1, 2.0, 1e+16, 1e-05, 1.5e+300], "b": null, "c": true}"#,
+        );
+        check(
+            r#"["0.0001", 0.0001, 123456789012345.6, 0.1, -0.5]"#,
+            r#"["0.0001", 0.0001, 123456789012345.6, 0.1, -0.5]"#,
+        );
         check(r#"["\u00e9\u0001\u007f\/\"\\"]"#, "[\"é\\u0001\u{7f}/\\\"\\\\\"]");
         check(r#"{"a":1,"b":2,"a":3}"#, r#"{"a": 3, "b": 2}"#);
     }
@@ -396,7 +402,10 @@ mod tests {
     #[test]
     fn reads_halves_of_surrogate_pairs_and_nan() {
         check(r#""a\ud83dz""#, "a\u{fffd}z");
-        check(r#"["\\ud83d","\ud83d\ude00","\ude00",NaN,-Infinity]"#, "[\"\\\\ud83d\", \"😀\", \"\u{fffd}\", null, null]");
+        check(
+            r#"["\\ud83d","\ud83d\ude00","\ude00",NaN,-Infinity]"#,
+            "[\"\\\\ud83d\", \"😀\", \"\u{fffd}\", null, null]",
+        );
         assert!(Json::parse("{\"a\": \"\\ud83d\", ").is_err());
     }
 }

@@ -29,9 +29,7 @@ pub(crate) fn slices<'t>(text: &str, tokens: impl Iterator<Item = &'t str>) -> S
         last = Place { byte, char: last.char + text[last.byte..byte].chars().count() };
         let (from, to) = (back(text, last, AROUND), forward(text, last, AROUND));
         match windows.last_mut() {
-            Some((first, end))
-                if from.char < end.char + NEAR && to.char - first.char < LONGEST =>
-            {
+            Some((first, end)) if from.char < end.char + NEAR && to.char - first.char < LONGEST => {
                 *end = to;
             }
             _ => windows.push((from, to)),
@@ -102,11 +100,19 @@ mod tests {
 
     #[test]
     fn near_slices_are_read_as_one() {
-        let text = format!("{}needle{}second{}third_", "é".repeat(900), "x".repeat(2_000), "y".repeat(4_000));
+        let text = format!(
+            "{}needle{}second{}third_",
+            "é".repeat(900),
+            "x".repeat(2_000),
+            "y".repeat(4_000)
+        );
         let read = slices(&text, ["second", "needle", "absent"].into_iter());
         assert_eq!(read.chars().count(), 800 + 6 + 2_000 + 800);
         let read = slices(&text, ["needle", "third_"].into_iter());
-        assert_eq!(read.split("\n...\n").map(|s| s.chars().count()).collect::<Vec<_>>(), [1_600, 806]);
+        assert_eq!(
+            read.split("\n...\n").map(|s| s.chars().count()).collect::<Vec<_>>(),
+            [1_600, 806]
+        );
     }
 
     #[test]

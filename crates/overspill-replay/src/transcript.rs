@@ -74,7 +74,13 @@ impl Transcript {
     }
 
     /// A call that results find through `key`.
-    pub(crate) fn call(&mut self, key: &Json<'_>, tool: &str, args: &str, response: Option<Arc<str>>) {
+    pub(crate) fn call(
+        &mut self,
+        key: &Json<'_>,
+        tool: &str,
+        args: &str,
+        response: Option<Arc<str>>,
+    ) {
         let call = self.note(key, tool, args);
         self.call_as(call, response);
     }
@@ -203,10 +209,21 @@ impl Builder {
                     None => match &mut current {
                         // The action is inside the words of the model: a call of no characters.
                         Some(current) if !current.response.is_empty() => {
-                            let tool = if entry.tool.is_empty() { "shell".into() } else { entry.tool.clone() };
+                            let tool = if entry.tool.is_empty() {
+                                "shell".into()
+                            } else {
+                                entry.tool.clone()
+                            };
                             let pair = Some(self.pair());
                             let args = entry.args.clone();
-                            current.response.push(self.item(Kind::Call, EMPTY.clone(), tool, args, pair, turn));
+                            current.response.push(self.item(
+                                Kind::Call,
+                                EMPTY.clone(),
+                                tool,
+                                args,
+                                pair,
+                                turn,
+                            ));
                             pair
                         }
                         _ => None,

@@ -95,8 +95,14 @@ pub(super) fn responses(items: &[Json<'_>], to: &mut Transcript) {
         let kind = if item.has("type") { item.at("type").str() } else { "message" };
         match kind {
             "message" => by_role(item, to),
-            "function_call" | "custom_tool_call" | "local_shell_call" | "web_search_call"
-            | "tool_search_call" | "mcp_call" | "computer_call" | "code_interpreter_call"
+            "function_call"
+            | "custom_tool_call"
+            | "local_shell_call"
+            | "web_search_call"
+            | "tool_search_call"
+            | "mcp_call"
+            | "computer_call"
+            | "code_interpreter_call"
             | "file_search_call" => {
                 let input = item.at("input").or(item.at("action"));
                 let arguments = arguments_text(item.at("arguments").or(input));

@@ -15,8 +15,8 @@ pub(super) fn is_run(run: &Json<'_>) -> bool {
         event => std::slice::from_ref(event),
     });
     event.take(20).any(|event| {
-        (event.has("action") || event.has("observation"))
-            && (event.has("source") || event.has("args") || event.has("extras"))
+        let names = ["action", "observation"].map(|key| event.at(key).as_str());
+        names.iter().any(Option::is_some) && !event.has("role")
     })
 }
 

@@ -14,9 +14,8 @@ use crate::transcript::{Entry, Role, Transcript};
 
 static HEADING: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?m)^_\*\*((?:User|Agent|Assistant)[^\n]*?)\*\*_\s*$"));
-static TIME: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?Z")
-});
+static TIME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?Z"));
 static TOOL_USE: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"(?s)<tool-use data-tool-type="([^"]*)" data-tool-name="([^"]*)">(.*?)</tool-use>"#)
 });
@@ -104,7 +103,11 @@ impl Reader {
             let found = ARGUMENT.captures(rest);
             let argument = found.as_ref().and_then(|f| f.get(1)).map_or("", |m| m.as_str());
             let rest = &rest[found.as_ref().and_then(|f| f.get(0)).map_or(0, |m| m.end())..];
-            part.bare_call(name, if argument.is_empty() { name } else { argument }, response.clone());
+            part.bare_call(
+                name,
+                if argument.is_empty() { name } else { argument },
+                response.clone(),
+            );
             let key = match name.to_lowercase().as_str() {
                 "read" | "view_file" | "read_file" => "file_path",
                 _ => "command",
