@@ -169,10 +169,18 @@ struct Index {
     hasher: DefaultHashBuilder,
     /// Places of runs: place, next older node.
     places: Vec<(u32, u32)>,
-    /// For each gram: the newest node of its list of runs, and the length of that list.
-    grams: HashMap<u64, (u32, u32)>,
+    grams: HashMap<u64, Gram>,
     /// Runs of grams: run, next older node.
     postings: Vec<(u32, u32)>,
+}
+
+/// The runs that hold six characters.
+struct Gram {
+    /// The newest node of their list.
+    newest: u32,
+    /// The run of that node, here too so that adding to the list need not look at it.
+    run: u32,
+    count: u32,
 }
 
 impl Index {
@@ -206,11 +214,13 @@ impl Index {
             hasher.hash_one(&text[from..to])
         });
         for gram in bytes.windows(SHORTEST) {
-            let (newest, count) = self.grams.entry(packed(gram)).or_insert((END, 0));
-            if *newest == END || self.postings[*newest as usize].0 != id {
-                self.postings.push((id, *newest));
-                *newest = (self.postings.len() - 1) as u32;
-                *count += 1;
+            let gram =
+                self.grams.entry(packed(gram)).or_insert(Gram { newest: END, run: END, count: 0 });
+            if gram.run != id {
+                self.postings.push((id, gram.newest));
+                gram.newest = (self.postings.len() - 1) as u32;
+                gram.run = id;
+                gram.count += 1;
             }
         }
         id
@@ -221,7 +231,7 @@ impl Index {
         let mut rarest = (END, u32::MAX);
         for gram in token.as_bytes().windows(SHORTEST) {
             match self.grams.get(&packed(gram)) {
-                Some(&(newest, count)) if count < rarest.1 => rarest = (newest, count),
+                Some(gram) if gram.count < rarest.1 => rarest = (gram.newest, gram.count),
                 Some(_) => {}
                 None => {
                     rarest = (END, 0);
@@ -229,13 +239,13 @@ impl Index {
                 }
             }
         }
-        let finder = memmem::Finder::new(token);
         let mut node = rarest.0;
+        let finder = (node != END).then(|| memmem::Finder::new(token));
         std::iter::from_fn(move || {
             while node != END {
                 let (run, older) = self.postings[node as usize];
                 node = older;
-                if finder.find(self.run(run)).is_some() {
+                if finder.as_ref().is_some_and(|finder| finder.find(self.run(run)).is_some()) {
                     return Some(run);
                 }
             }

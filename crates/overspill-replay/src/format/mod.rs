@@ -3,6 +3,7 @@
 //! Formats are told apart by what is in a file, not by its name. To add one: a file that turns its
 //! records into a [`Transcript`], a variant of [`Format`], a line in each `match` below, a test.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -353,7 +354,7 @@ fn each_line(path: &Path, mut each: impl FnMut(&Json<'_>) -> bool) -> Result<usi
         if reader.read_until(b'\n', &mut line).map_err(|source| io(path, source))? == 0 {
             return Ok(skipped);
         }
-        let text = String::from_utf8_lossy(&line);
+        let text = lossy(&line);
         let text = strip(text.trim_start_matches('\u{feff}'));
         if text.is_empty() {
             continue;
@@ -371,10 +372,12 @@ fn each_line(path: &Path, mut each: impl FnMut(&Json<'_>) -> bool) -> Result<usi
 
 fn whole(path: &Path) -> Result<String, ReadError> {
     let bytes = fs::read(path).map_err(|source| io(path, source))?;
-    Ok(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| lossy(error.as_bytes()).into_owned()))
+}
+
+/// The text with U+FFFD for what is not UTF-8; fast where all of it is.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 fn document<'t>(path: &Path, text: &'t str) -> Result<Json<'t>, ReadError> {

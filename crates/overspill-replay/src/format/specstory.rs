@@ -13,14 +13,11 @@ use crate::json::Json;
 use crate::transcript::{Entry, Role, Transcript};
 
 static HEADING: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?m)^_\*\*((?:User|Agent|Assistant)[^\n]*?)\*\*_\s*$"));
+    LazyLock::new(|| pattern(r"(?m)^_\*\*(?:User|Agent|Assistant)[^\n]*?\*\*_\s*$"));
 static TIME: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?Z"));
-static TOOL_USE: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r#"(?s)<tool-use data-tool-type="([^"]*)" data-tool-name="([^"]*)">(.*?)</tool-use>"#)
-});
 static ARGUMENT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*`([^`\n]+)`\s*\n"));
-static FENCED: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)```\w*\n(.*)\n```"));
+static FENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"```\w*\n"));
 static DETAILS: LazyLock<Regex> = LazyLock::new(|| pattern(r"</?details>"));
 
 /// The words that open a session which goes on from a compacted one.
@@ -33,12 +30,12 @@ pub(super) fn is_export(opening: &str) -> bool {
 
 pub(super) fn read(text: &str) -> Vec<Transcript> {
     let mut reader = Reader::default();
-    let headings: Vec<_> = HEADING.captures_iter(text).collect();
-    for (i, heading) in headings.iter().enumerate() {
-        let (Some(whole), Some(head)) = (heading.get(0), heading.get(1)) else { continue };
-        let next = headings.get(i + 1).and_then(|next| next.get(0));
-        let end = next.map_or(text.len(), |next| next.start());
-        reader.part(head.as_str(), &text[whole.end()..end]);
+    let mut headings = HEADING.find_iter(text).peekable();
+    while let Some(heading) = headings.next() {
+        let end = headings.peek().map_or(text.len(), regex::Match::start);
+        let head = heading.as_str().trim_end();
+        let head = head.strip_prefix("_**").and_then(|head| head.strip_suffix("**_"));
+        reader.part(head.unwrap_or_default(), &text[heading.end()..end]);
     }
     reader.flush();
     vec![reader.to]
@@ -87,14 +84,10 @@ impl Reader {
         let response: Option<Arc<str>> = Some(self.response.to_string().into());
         let mut part = Transcript::default();
         let mut at = 0;
-        for tool_use in TOOL_USE.captures_iter(body) {
-            let (Some(whole), kind, name, inner) =
-                (tool_use.get(0), &tool_use[1], &tool_use[2], &tool_use[3])
-            else {
-                continue;
-            };
-            part.say(&body[at..whole.start()], response.clone());
-            at = whole.end();
+        while let Some(tool_use) = ToolUse::next(body, at) {
+            part.say(&body[at..tool_use.start], response.clone());
+            let ToolUse { kind, name, inner, .. } = tool_use;
+            at = tool_use.end;
             if matches!(kind, "write" | "task") {
                 part.bare_call(name, inner, response.clone());
                 continue;
@@ -113,8 +106,8 @@ impl Reader {
                 _ => "command",
             };
             let args = Json::Map(vec![(key.into(), Json::Str(argument.into()))]);
-            match FENCED.captures(rest) {
-                Some(fenced) => part.result_of(name, &args.text(), &fenced[1]),
+            match fenced(rest) {
+                Some(fenced) => part.result_of(name, &args.text(), fenced),
                 None => part.result_of(name, &args.text(), strip(&DETAILS.replace_all(rest, ""))),
             }
         }
@@ -129,6 +122,47 @@ impl Reader {
         self.to.entries.append(&mut self.said);
         self.to.entries.append(&mut self.results);
     }
+}
+
+/// A call with its result, as an element of the text.
+struct ToolUse<'t> {
+    start: usize,
+    end: usize,
+    kind: &'t str,
+    name: &'t str,
+    inner: &'t str,
+}
+
+impl<'t> ToolUse<'t> {
+    /// The first one from `at` on.
+    fn next(body: &'t str, mut at: usize) -> Option<Self> {
+        loop {
+            let start = at + body[at..].find(OPEN)?;
+            at = start + OPEN.len();
+            let end = at + body[at..].find(CLOSE)?;
+            let named = body[at..]
+                .split_once('"')
+                .and_then(|(kind, rest)| Some((kind, rest.strip_prefix(NAME)?)))
+                .and_then(|(kind, rest)| Some((kind, rest.split_once('"')?)))
+                .and_then(|(kind, (name, rest))| Some((kind, name, rest.strip_prefix('>')?)));
+            if let Some((kind, name, rest)) = named {
+                let from = body.len() - rest.len();
+                let end = if from <= end { end } else { from + rest.find(CLOSE)? };
+                let inner = &body[from..end];
+                return Some(Self { start, end: end + CLOSE.len(), kind, name, inner });
+            }
+        }
+    }
+}
+
+const OPEN: &str = "<tool-use data-tool-type=\"";
+const NAME: &str = " data-tool-name=\"";
+const CLOSE: &str = "</tool-use>";
+
+/// What stands between the first opening fence and the last closing one.
+fn fenced(text: &str) -> Option<&str> {
+    let body = &text[FENCE.find(text)?.end()..];
+    body.rfind("\n```").map(|end| &body[..end])
 }
 
 /// The time a heading names, in seconds since some fixed moment.

@@ -1,4 +1,6 @@
 //! Recordings in, sessions and figures out.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
