@@ -196,7 +196,7 @@ impl Figures {
 
 /// Re-enacts every request of a session under a policy, twice: as it was recorded, and with the
 /// read-backs that the policy would cause.
-pub fn evaluate(session: &Session, policy: &mut impl Policy) -> Figures {
+pub fn evaluate(session: &Session, policy: &mut (impl Policy + ?Sized)) -> Figures {
     let mut figures = Run::new(false).replay(session, policy);
     figures.sessions = 1;
     figures.net = figures.traffic;
@@ -248,7 +248,7 @@ impl Run {
         }
     }
 
-    fn replay(mut self, session: &Session, policy: &mut impl Policy) -> Figures {
+    fn replay(mut self, session: &Session, policy: &mut (impl Policy + ?Sized)) -> Figures {
         let items = session.segments.iter().flat_map(Segment::items);
         let last = items.map(|item| item.id.0).max().unwrap_or_default();
         self.next_id = self.next_id.max(last);
@@ -260,7 +260,7 @@ impl Run {
         self.figures
     }
 
-    fn segment(&mut self, segment: &Segment, policy: &mut impl Policy) {
+    fn segment(&mut self, segment: &Segment, policy: &mut (impl Policy + ?Sized)) {
         policy.start();
         self.texts.clear();
         self.brought_back.clear();
