@@ -2,19 +2,20 @@
 //! to see few lines.
 //!
 //! Every second position of a line is looked up in two tables of letter groups, three and four
-//! bytes long, of the words that the rules look for. Letters count the same in either case, and
-//! five bits of a byte are all that is compared: a wrong yes only costs time, a no is certain.
+//! bytes long, of the words that the rules look for; what the tables let through is compared with
+//! the words.
 
-/// Words of which every line that a rule fits holds at least one, from four bytes up, in lower
-/// case. A long word is as good as its rarest part.
+/// Words of which every line that a rule fits holds at least one, in any case; of four bytes or
+/// more, in lower case.
 const WORDS: &[&[u8]] = &[
-    b"error", b"err!", b"fail", b"panic", b"xcept", b"traceb", b"assert", b"xpect", b"exit",
-    b"passed", b"passing", b"problem", b"returnc", b"returned", b"tests", b"test result", b"fatal",
-    b"critical", b"severe", b"build ", b"caused by", b"undefin", b"cannot", b"denied", b"refused",
-    b"unreach", b"timeout", b"timed ou", b"time out", b"abort", b"killed", b"ould not", b"unable to",
-    b"not found", b"no such", b"unresolv", b"mismatch", b"conflict", b"not ok", b"core dump",
-    b"segmentation", b"out of mem", b"oom-", b"oomk", b"overflow", b"*** ", b"____", b"interrupt",
-    b"declared", b"imported", b"space left", b"multiple d", b"sigs", b"siga", b"sigk", b"sigb",
+    b"error", b"err!", b"fail", b"panic", b"exception", b"traceback", b"assert", b"expect", b"exit",
+    b"passed", b"passing", b"problem", b"return code", b"returncode", b"fatal", b"critical",
+    b"severe", b"caused by", b"undefined", b"cannot", b"denied", b"refused", b"unreachable",
+    b"timeout", b"timed out", b"time out", b"abort", b"killed", b"could not", b"unable to",
+    b"not found", b"no such", b"unresolved", b"mismatch", b"conflict", b"not ok", b"core dump",
+    b"out of memory", b"oom-kill", b"oomkill", b"overflow", b"*** ", b"____", b"interrupt",
+    b"not used", b"missing", b"invalid", b"space left", b"multiple def", b"sigsegv", b"sigabrt",
+    b"sigkill", b"sigbus", b"build success", b"ran ",
 ];
 
 /// The first two bytes of signs that test runners put before names: `✓ ✕ ✖ ✗`, `❌ ❯`, `●`, `×`.
@@ -30,13 +31,13 @@ pub(super) fn hint(line: &[u8]) -> bool {
     let mut at = 0;
     while let Some(window) = line.get(at..at + 4) {
         let window = u32::from_le_bytes([window[0], window[1], window[2], window[3]]);
-        if listed(window) {
+        if listed(window) && word(line, at) {
             return true;
         }
         at += 2;
     }
     match line.get(at..) {
-        Some(&[a, b, c]) => listed(u32::from_le_bytes([a, b, c, 0])),
+        Some(&[a, b, c]) => listed(u32::from_le_bytes([a, b, c, 0])) && word(line, at),
         _ => false,
     }
 }
@@ -49,6 +50,16 @@ fn listed(window: u32) -> bool {
     }
     let four = four(window);
     fours[four >> 6] >> (four & 63) & 1 != 0
+}
+
+/// Whether one of the words starts here or one byte before.
+fn word(line: &[u8], at: usize) -> bool {
+    [at, at.wrapping_sub(1)].into_iter().filter_map(|start| line.get(start..)).any(|rest| {
+        let listed = |word: &&[u8]| {
+            rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+        };
+        WORDS.iter().any(|word| listed(word)) || SIGNS.iter().any(|sign| rest.starts_with(sign))
+    })
 }
 
 const fn three(window: u32) -> usize {

@@ -57,6 +57,12 @@ impl<'a> Iterator for Identifiers<'a> {
         loop {
             let rest = &self.text[self.at..];
             let start = rest.iter().position(|&byte| CLASS[byte as usize] & START != 0)?;
+            if self.text[..self.at + start].ends_with(b"\x1b[") {
+                // A terminal escape: parameters, and a letter that ends it.
+                let parameters = rest[start..].iter().position(u8::is_ascii_alphabetic);
+                self.at += start + parameters.map_or(rest.len() - start, |letter| letter + 1);
+                continue;
+            }
             let mut seen = 0;
             let mut camel = false;
             let mut before = 0;

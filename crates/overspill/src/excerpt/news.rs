@@ -6,9 +6,10 @@
 //! bounded memory, the first and the last of each kind, and lines that differ only in their
 //! numbers once.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::collections::hash_map::{DefaultHasher, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use regex::bytes::{RegexSet, RegexSetBuilder};
@@ -21,6 +22,8 @@ use super::hints::hint;
 pub(super) enum Kind {
     /// A word of trouble somewhere in a line; news only where such words are rare.
     Mention,
+    /// That it went well.
+    Passed,
     /// The name of what failed.
     Name,
     /// Why it failed.
@@ -40,28 +43,29 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
     Rule { kind, follow, pattern }
 }
 
-use Kind::{Cause, Mention, Name, Verdict};
+use Kind::{Cause, Mention, Name, Passed, Verdict};
 
 /// The strongest row that fits a line decides; between equals the first.
 const RULES: &[Rule] = &[
     // How it ended: an exit status, whoever prints it.
-    rule(Verdict, 0, r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?\d+"),
-    rule(Verdict, 0, r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?\d+\W*$"),
-    rule(Verdict, 0, r"^make(\[\d+\])?: \*\*\* "),
-    // How it ended: cargo, pytest, unittest, go, jest, vitest, mocha, TAP, JUnit, Maven, Gradle, tsc, eslint, rustc.
-    rule(Verdict, 0, r"^test result: "),
-    rule(Verdict, 0, r"^(=+ |)\d+ (failed|passed|errors?|skipped|warnings?)\b.* in [\d.]+ ?m?s"),
-    rule(Verdict, 0, r"^=+ .*\b\d+ (failed|passed|error).*=+$"),
-    rule(Verdict, 0, r"^(FAILED|OK) \((\w+=\d+(, )?)+\)$"),
-    rule(Verdict, 0, r"^Ran \d+ tests? in "),
-    rule(Verdict, 0, r"^FAIL$|^(FAIL|ok)\t\S+\t[\d.(]"),
-    rule(Verdict, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ (failed|passed)"),
-    rule(Verdict, 0, r"^\s*\d+ (failing|passing)\b"),
-    rule(Verdict, 0, r"^# (fail|pass|not ok) +\d+"),
-    rule(Verdict, 0, r"\bTests run: \d+, Failures: \d+"),
-    rule(Verdict, 0, r"\bBUILD (FAILURE|FAILED|SUCCESS|SUCCESSFUL)\b"),
-    rule(Verdict, 0, r"^Found \d+ errors?\b|^\W*\d+ problems? \(\d+ errors?"),
+    rule(Verdict, 0, r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?[1-9]"),
+    rule(Verdict, 0, r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?[1-9]\d*\W*$"),
+    rule(Verdict, 0, r"(?i)^Command exited with|terminated by signal|\(signal: \d|^make(\[\d+\])?: \*\*\* "),
+    // How it ended: cargo, rustc, pytest, unittest, go, jest, vitest, mocha, TAP, JUnit, Maven, Gradle, tsc, eslint.
+    rule(Verdict, 0, r"^test result: FAILED"),
     rule(Verdict, 0, r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed"),
+    rule(Verdict, 0, r"^(=+ |).*\b[1-9]\d* (failed|errors?)\b.* in [\d.]+ ?m?s"),
+    rule(Verdict, 0, r"^FAILED \((\w+=\d+(, )?)+\)$"),
+    rule(Verdict, 0, r"^FAIL$|^FAIL\t\S+\t"),
+    rule(Verdict, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ failed"),
+    rule(Verdict, 0, r"^\s*[1-9]\d* failing\b|^# fail +[1-9]"),
+    rule(Verdict, 0, r"\bTests run: \d+, (Failures: [1-9]|Failures: 0, Errors: [1-9])"),
+    rule(Verdict, 0, r"\bBUILD (FAILURE|FAILED)\b"),
+    rule(Verdict, 0, r"^Found \d+ errors?\b|^\W*\d+ problems? \(\d+ errors?"),
+    // How it ended, well.
+    rule(Passed, 0, r"^test result: ok|^(=+ |)\d+ passed\b.* in [\d.]+ ?m?s|^(=+ |)OK\b|^\s*\d+ passing\b"),
+    rule(Passed, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ passed|\bBUILD SUCCESS|^Ran \d+ tests? in "),
+    rule(Passed, 0, r"(?i)\bexit(ed)?( with)?[ -]?(code|status)\W{1,3}0\b"),
     // Why: rust, its compiler, and others that point at the place in the next line.
     rule(Cause, 4, r"^\s*thread '.*' (\(\d+\) )?panicked at "),
     rule(Cause, 1, r"^error(\[E\d+\])?: "),
@@ -113,12 +117,16 @@ fn rules() -> &'static RegexSet {
 
 /// A line is looked at this far; news stands at the front.
 const LOOK: usize = 400;
+/// And held this far.
+const STORED: usize = 1_100;
 /// Stories of a kind that are held from the front.
 const FIRST: usize = 8;
 /// Stories of a kind that are held from the end.
 const LAST: usize = 4;
 /// Shapes of headlines that are told apart; later ones count as seen.
 const SHAPES: usize = 1_024;
+/// Shapes of lines of which the rule that fits is remembered.
+const KNOWN: usize = 1_024;
 /// How many lines after a headline its stack is looked for.
 const STACK: u16 = 64;
 
@@ -149,16 +157,33 @@ struct Shelf {
 }
 
 /// Collects the news of a payload, line by line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct News {
-    shelves: [Shelf; 4],
+    shelves: [Shelf; 5],
     shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
     open: Option<Story>,
     /// The last frame of a Python traceback that is the user's, while in one.
     traceback: Option<Option<(u64, Vec<u8>)>>,
+    /// Which rule fits a shape, for the shapes looked up last.
+    known: Vec<(u64, Option<u16>)>,
     plain: Vec<u8>,
     lines: u64,
     code: u64,
+}
+
+impl Default for News {
+    fn default() -> Self {
+        Self {
+            shelves: Default::default(),
+            shapes: HashMap::default(),
+            open: None,
+            traceback: None,
+            known: vec![(0, None); KNOWN],
+            plain: Vec::new(),
+            lines: 0,
+            code: 0,
+        }
+    }
 }
 
 impl News {
@@ -178,17 +203,22 @@ impl News {
         if look.starts_with(b"Traceback (most recent call last)") {
             self.traceback = Some(None);
         } else {
-            let strongest = rules().matches(look).iter().map(|i| &RULES[i]).reduce(|a, b| {
-                if b.kind > a.kind { b } else { a }
-            });
-            if let Some(rule) = strongest {
-                self.headline(rule, number, line, look);
+            let shape = shape(look);
+            let known = &mut self.known[shape as usize % KNOWN];
+            if known.0 != shape {
+                // The strongest rule, and between equals the first.
+                let fits = rules().matches(look);
+                let strongest = fits.iter().max_by_key(|i| (RULES[*i].kind, Reverse(*i)));
+                *known = (shape, strongest.map(|i| i as u16));
+            }
+            if let Some(i) = known.1 {
+                self.headline(&RULES[i as usize], shape, number, line);
             }
         }
         self.plain = plain;
     }
 
-    fn headline(&mut self, rule: &Rule, number: u64, line: &[u8], look: &[u8]) {
+    fn headline(&mut self, rule: &Rule, shape: u64, number: u64, line: &[u8]) {
         if let Some(open) = &self.open {
             // What a story tells is not told again by a lesser one, or by one of its own lines.
             let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
@@ -199,7 +229,6 @@ impl News {
         self.close();
         let shelf = &mut self.shelves[rule.kind as usize];
         shelf.count += 1;
-        let shape = shape(look);
         let full = self.shapes.len() >= SHAPES;
         let new = match self.shapes.get_mut(&shape) {
             Some(count) => {
@@ -210,14 +239,14 @@ impl News {
             None => self.shapes.insert(shape, 1).is_none(),
         };
         // The last verdict is the one that holds, however often it was given before.
-        if !new && rule.kind != Kind::Verdict {
+        if !new && !matches!(rule.kind, Verdict | Passed) {
             return;
         }
         let mut story = Story {
             kind: rule.kind,
-            lines: vec![(number, line.to_vec())],
+            lines: vec![(number, clip(line).to_vec())],
             follow: rule.follow,
-            stack: if rule.kind == Kind::Cause { STACK } else { 0 },
+            stack: if rule.kind == Cause { STACK } else { 0 },
         };
         if let Some(frame) = self.traceback.take().flatten() {
             story.lines.insert(0, frame);
@@ -230,7 +259,7 @@ impl News {
     fn after(&mut self, number: u64, line: &[u8], look: &[u8]) {
         if let Some(frame) = &mut self.traceback {
             if look.starts_with(b"  File \"") && !library(look) {
-                *frame = Some((number, line.to_vec()));
+                *frame = Some((number, clip(line).to_vec()));
             } else if !look.starts_with(b" ") && !look.is_empty() {
                 // The exception itself comes as the headline; a stray line ends the traceback.
                 if !look.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':') {
@@ -243,13 +272,13 @@ impl News {
         if story.follow > 0 {
             if !blank {
                 story.follow -= 1;
-                story.lines.push((number, line.to_vec()));
+                story.lines.push((number, clip(line).to_vec()));
             }
         } else if story.stack > 0 {
             story.stack -= 1;
             match frame(look) {
                 Some(true) => {
-                    story.lines.push((number, line.to_vec()));
+                    story.lines.push((number, clip(line).to_vec()));
                     story.stack = 0;
                 }
                 Some(false) => {}
@@ -280,9 +309,9 @@ impl News {
         self.close();
         let code = self.code * 4 > self.lines;
         let mut ranked = Vec::new();
-        for (kind, shelf) in [Mention, Name, Cause, Verdict].into_iter().zip(self.shelves) {
+        for (kind, shelf) in [Mention, Passed, Name, Cause, Verdict].into_iter().zip(self.shelves) {
             let rare = shelf.count <= 3 || shelf.count * 50 <= self.lines;
-            if kind == Kind::Mention && (code || !rare) {
+            if kind == Mention && (code || !rare) {
                 continue;
             }
             let told: Vec<Story> = shelf.first.into_iter().chain(shelf.last).collect();
@@ -290,16 +319,20 @@ impl News {
             for (i, story) in told.into_iter().enumerate() {
                 // The first cause starts the rest; the last verdict is the one that holds.
                 let rank = match kind {
-                    Kind::Verdict => count - 1 - i,
+                    Verdict | Passed => count - 1 - i,
                     _ if i + 1 == count && count > 1 => 1,
                     _ if i > 0 => i + 1,
                     _ => 0,
                 };
+                if kind == Passed && rank > 0 {
+                    continue;
+                }
                 let strength = match kind {
-                    Kind::Verdict => 9,
-                    Kind::Cause => 10,
-                    Kind::Name => 8,
-                    Kind::Mention => 3,
+                    Cause => 10,
+                    Verdict => 9,
+                    Name => 8,
+                    Passed => 4,
+                    Mention => 3,
                 };
                 ranked.push((2 * rank as i64 - strength, story.lines[0].0, story));
             }
@@ -307,6 +340,11 @@ impl News {
         ranked.sort_by_key(|(rank, number, _)| (*rank, *number));
         ranked.into_iter().map(|(_, _, story)| story).collect()
     }
+}
+
+/// As much of a line as is held.
+fn clip(line: &[u8]) -> &[u8] {
+    &line[..line.len().min(STORED)]
 }
 
 /// Whether a line is a stack frame, and if so, whether it is the user's own.
@@ -357,17 +395,16 @@ fn without_escapes<'a>(line: &'a [u8], plain: &'a mut Vec<u8>) -> &'a [u8] {
 
 /// A hash of the line in which every number is the same.
 fn shape(line: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    // FNV-1a; lines are told apart, nothing is proved by it.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut number = false;
     for &byte in line {
-        if byte.is_ascii_digit() {
-            if !number {
-                hasher.write_u8(b'0');
-            }
-        } else {
-            hasher.write_u8(byte);
+        let digit = byte.is_ascii_digit();
+        if !(digit && number) {
+            let byte = if digit { b'0' } else { byte };
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        number = byte.is_ascii_digit();
+        number = digit;
     }
-    hasher.finish()
+    hash
 }
