@@ -13,7 +13,7 @@ const WORDS: &[&[u8]] = &[
     b"severe", b"caused by", b"undefined", b"cannot", b"denied", b"refused", b"unreachable",
     b"timeout", b"timed out", b"time out", b"abort", b"killed", b"could not", b"unable to",
     b"not found", b"no such", b"unresolved", b"mismatch", b"conflict", b"not ok", b"core dump",
-    b"out of memory", b"oom-kill", b"oomkill", b"overflow", b"*** ", b"____", b"interrupt",
+    b"out of memory", b"oom-kill", b"oomkill", b"overflow", b"*** ", b"+++ ", b"____", b"interrupt",
     b"not used", b"missing", b"invalid", b"space left", b"multiple def", b"sigsegv", b"sigabrt",
     b"sigkill", b"sigbus", b"build success", b"ran ",
 ];

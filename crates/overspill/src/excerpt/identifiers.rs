@@ -49,6 +49,13 @@ pub(super) struct Identifiers<'a> {
     at: usize,
 }
 
+impl<'a> Identifiers<'a> {
+    /// What comes after the identifier given last.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.text[self.at..]
+    }
+}
+
 impl<'a> Iterator for Identifiers<'a> {
     type Item = &'a [u8];
 
@@ -105,31 +112,23 @@ fn trim_end(run: &[u8]) -> &[u8] {
 /// recurs is what the result is about; plain symbols more often than dotted chains and paths, and
 /// those more often than bare numbers and dates.
 pub(super) fn worth(identifier: &[u8], count: u32) -> u64 {
-    let mut letters = 0;
-    let mut word = false;
-    let mut slash = false;
-    let mut dot = false;
-    for &byte in identifier {
-        if byte.is_ascii_alphabetic() {
-            letters += 1;
-            word |= letters == 3;
-        } else {
-            letters = 0;
-            slash |= byte == b'/';
-            dot |= byte == b'.';
-        }
-    }
-    let kind = match (word, slash, dot) {
-        (true, false, false) => 100,
-        (true, false, true) => 70,
-        (true, true, _) => 60,
-        (false, ..) => 30,
+    let has = |mark: u8| identifier.contains(&mark);
+    let kind = match has_word(identifier) {
+        false => 30,
+        true if has(b'/') => 60,
+        true if has(b'.') => 70,
+        true => 100,
     };
     kind * match count {
         0 | 1 => 10,
         2 => 16,
         _ => 22,
     }
+}
+
+/// Whether three letters stand together in it; otherwise it is a number of some sort.
+pub(super) fn has_word(identifier: &[u8]) -> bool {
+    identifier.windows(3).any(|three| three.iter().all(u8::is_ascii_alphabetic))
 }
 
 /// Whether the line declares what it names, as far as a keyword of a common language tells.

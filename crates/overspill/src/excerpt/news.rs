@@ -24,6 +24,8 @@ pub(super) enum Kind {
     Mention,
     /// That it went well.
     Passed,
+    /// The file that the next lines of a difference are about.
+    File,
     /// The name of what failed.
     Name,
     /// Why it failed.
@@ -43,7 +45,7 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
     Rule { kind, follow, pattern }
 }
 
-use Kind::{Cause, Mention, Name, Passed, Verdict};
+use Kind::{Cause, File, Mention, Name, Passed, Verdict};
 
 /// The strongest row that fits a line decides; between equals the first.
 const RULES: &[Rule] = &[
@@ -99,6 +101,8 @@ const RULES: &[Rule] = &[
     rule(Name, 1, r"^not ok \d+"),
     rule(Name, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
+    // What a difference is about.
+    rule(File, 0, r"^\+\+\+ (b/)?\S"),
     // A word of trouble.
     rule(Mention, 0, r"\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|ERR!)\b"),
     rule(Mention, 0, r"(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b"),
@@ -135,6 +139,8 @@ const STACK: u16 = 64;
 pub(super) struct Story {
     pub(super) kind: Kind,
     lines: Vec<(u64, Vec<u8>)>,
+    /// Whether another story has the same headline.
+    repeat: bool,
     /// How many more lines belong to it.
     follow: u8,
     /// How many more lines may hold the frame that is the user's.
@@ -159,7 +165,7 @@ struct Shelf {
 /// Collects the news of a payload, line by line.
 #[derive(Debug)]
 pub(super) struct News {
-    shelves: [Shelf; 5],
+    shelves: [Shelf; 6],
     shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
     open: Option<Story>,
     /// The last frame of a Python traceback that is the user's, while in one.
@@ -238,12 +244,15 @@ impl News {
             None if full => false,
             None => self.shapes.insert(shape, 1).is_none(),
         };
-        // The last verdict is the one that holds, however often it was given before.
-        if !new && !matches!(rule.kind, Verdict | Passed) {
+        // The last verdict is the one that holds, however often it was given before; and an error
+        // that is told again may be about another place.
+        let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;
+        if !new && !place && !matches!(rule.kind, Verdict | Passed) {
             return;
         }
         let mut story = Story {
             kind: rule.kind,
+            repeat: !new,
             lines: vec![(number, clip(line).to_vec())],
             follow: rule.follow,
             stack: if rule.kind == Cause { STACK } else { 0 },
@@ -273,6 +282,8 @@ impl News {
             if !blank {
                 story.follow -= 1;
                 story.lines.push((number, clip(line).to_vec()));
+            } else if story.kind == Cause {
+                story.follow = 0;
             }
         } else if story.stack > 0 {
             story.stack -= 1;
@@ -309,7 +320,7 @@ impl News {
         self.close();
         let code = self.code * 4 > self.lines;
         let mut ranked = Vec::new();
-        for (kind, shelf) in [Mention, Passed, Name, Cause, Verdict].into_iter().zip(self.shelves) {
+        for (kind, shelf) in [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves) {
             let rare = shelf.count <= 3 || shelf.count * 50 <= self.lines;
             if kind == Mention && (code || !rare) {
                 continue;
@@ -331,10 +342,12 @@ impl News {
                     Cause => 10,
                     Verdict => 9,
                     Name => 8,
+                    File => 6,
                     Passed => 4,
                     Mention => 3,
                 };
-                ranked.push((2 * rank as i64 - strength, story.lines[0].0, story));
+                let again = if story.repeat { 5 } else { 0 };
+                ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
             }
         }
         ranked.sort_by_key(|(rank, number, _)| (*rank, *number));

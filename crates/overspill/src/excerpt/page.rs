@@ -100,7 +100,7 @@ impl<'a> Page<'a> {
         self.tail(share);
         self.reserve();
         self.news(news);
-        self.lines_and_names(self.held, self.middle.clone());
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], false));
         self.widen();
     }
 
@@ -121,7 +121,7 @@ impl<'a> Page<'a> {
             self.room -= length(&note);
             self.note = Some(note);
         }
-        self.lines_and_names(self.held, self.middle.clone());
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], true));
         self.widen();
     }
 
@@ -139,7 +139,7 @@ impl<'a> Page<'a> {
         self.room -= length(&first);
         self.head.push(first);
         self.reserve();
-        self.lines_and_names(strings, 0..strings.len());
+        self.lines_and_names(Names::new(strings, false));
     }
 
     /// The first lines within `share` characters, whole where they fit.
@@ -222,7 +222,9 @@ impl<'a> Page<'a> {
         let middle = &self.held[self.middle.clone()];
         let (Some(first), Some(last)) = (middle.first(), middle.last()) else { return };
         let middle = first.number..=last.number;
+        // Mentions are a guess, and the files of a difference an outline: neither takes all the room.
         let mut mentions = self.room / 3;
+        let mut files = self.room / 2;
         for story in news.stories() {
             for kept in story.lines() {
                 if !middle.contains(&kept.number)
@@ -231,22 +233,24 @@ impl<'a> Page<'a> {
                     continue;
                 }
                 let before = self.room;
-                let room = if story.kind == Kind::Mention { mentions } else { self.room };
-                if !self.pick(&kept, room) {
+                let mut all = self.room;
+                let room = match story.kind {
+                    Kind::Mention => &mut mentions,
+                    Kind::File => &mut files,
+                    _ => &mut all,
+                };
+                if !self.pick(&kept, *room) {
                     break;
                 }
-                if story.kind == Kind::Mention {
-                    mentions -= before - self.room;
-                }
+                *room -= before - self.room;
             }
         }
     }
 
     /// The lines, in half the room, and the names, in the rest, that are likeliest to be needed
     /// again.
-    fn lines_and_names(&mut self, lines: &'a [Kept<'a>], among: Range<usize>) {
-        let seen = self.seen();
-        let mut names = Names::new(&lines[among], &seen);
+    fn lines_and_names(&mut self, mut names: Names<'a>) {
+        names.hide(&self.seen());
         let long = self.long();
         let mut left = self.room / 2;
         while left > 20 {
