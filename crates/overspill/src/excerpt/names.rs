@@ -86,10 +86,15 @@ impl<'a> Names<'a> {
             ranges.push(start..mentions.len());
         }
         for name in &mut names {
-            name.worth = worth(name.text, name.count) * if name.declared { 12 } else { 8 };
-            // Numbers by the dozen are positions, times and counters.
-            if name.key || (name.number && numbers > MANY_NUMBERS) {
+            // What recurs in text is what it is about; what recurs in JSON is its form.
+            let count = if json { 4_u32.saturating_sub(name.count) } else { name.count };
+            name.worth = worth(name.text, count) * if name.declared { 3 } else { 2 };
+            if name.key {
                 name.worth /= 4;
+            }
+            // Numbers by the dozen are positions, times and counters.
+            if name.number && numbers > MANY_NUMBERS {
+                name.worth = 0;
             }
         }
         Self { lines, names, index, mentions, ranges, ranked: BinaryHeap::new() }

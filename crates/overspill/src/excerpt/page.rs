@@ -20,10 +20,11 @@ use super::names::{Names, digits};
 use super::news::{Kind, News};
 use super::shape::Shape;
 
-/// Of 100 characters, how many the first lines get, and how many the last. What a result is and
-/// how it ended takes a few lines; beyond them, recorded sessions name the ends of a result again
+/// Of 100 characters, how many the first lines get, and how many the last. What a result is, and
+/// how it ended, takes a few lines; beyond them, recorded sessions name the ends of a result again
 /// no more than its middle.
-const END_SHARE: usize = 15;
+const HEAD_SHARE: usize = 10;
+const TAIL_SHARE: usize = 15;
 /// An end gets this many characters before shares count, so that a small excerpt has ends.
 const END_LEAST: usize = 80;
 /// Under this size an excerpt is the start of the payload alone.
@@ -32,8 +33,9 @@ const SMALL: usize = 200;
 const RECORD_SHARE: usize = 25;
 /// Of 100 characters, how many the shape of JSON gets at most.
 const SHAPE_SHARE: usize = 45;
-/// The words and brackets around what is shown of the middle, without numbers.
-const WORDS: usize = 60;
+/// The words and brackets around what is shown of the middle: `[ lines not shown; of them:]`,
+/// `also` and `[from line :]`, each on a line of its own, and two numbers.
+const WORDS: usize = 52;
 /// A line is picked from the middle whole up to a part of the excerpt, within these bounds.
 const LONG: (usize, usize) = (120, 1_000);
 /// Stands where a long line was cut.
@@ -95,9 +97,8 @@ impl<'a> Page<'a> {
         if self.chars < SMALL {
             return self.head(self.chars);
         }
-        let share = (self.chars * END_SHARE / 100).max(END_LEAST);
-        self.head(share);
-        self.tail(share);
+        self.head((self.chars * HEAD_SHARE / 100).max(END_LEAST));
+        self.tail((self.chars * TAIL_SHARE / 100).max(END_LEAST));
         self.reserve();
         self.news(news);
         self.lines_and_names(Names::new(&self.held[self.middle.clone()], false));
@@ -165,7 +166,6 @@ impl<'a> Page<'a> {
     /// The last lines within `share` characters, whole where they fit.
     fn tail(&mut self, share: usize) {
         let mut left = share.min(self.room);
-        let before = self.tail.len();
         while !self.middle.is_empty() {
             let line = shown(self.held[self.middle.end - 1].bytes);
             let Some(rest) = left.checked_sub(length(&line)) else {
@@ -181,12 +181,11 @@ impl<'a> Page<'a> {
             self.shown_lines += 1;
             self.middle.end -= 1;
         }
-        let _ = before;
     }
 
     /// Sets the room for words and numbers apart.
     fn reserve(&mut self) {
-        self.room = self.room.saturating_sub(WORDS + 3 * digits(self.total));
+        self.room = self.room.saturating_sub(WORDS + 2 * digits(self.total));
     }
 
     /// Gives room that nothing else used to the ends.
