@@ -126,9 +126,10 @@ pub(super) fn worth(identifier: &[u8], count: u32) -> u64 {
     }
 }
 
-/// Whether three letters stand together in it; otherwise it is a number of some sort.
+/// Whether three letters stand together in it that are not those of a hexadecimal number.
 pub(super) fn has_word(identifier: &[u8]) -> bool {
     identifier.windows(3).any(|three| three.iter().all(u8::is_ascii_alphabetic))
+        && !identifier.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
 }
 
 /// Whether the line declares what it names, as far as a keyword of a common language tells.

@@ -85,7 +85,7 @@ const RULES: &[Rule] = &[
     rule(Cause, 2, r"^(panic|fatal error|runtime error): |^SIG[A-Z]+: "),
     rule(Cause, 0, r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: "),
     rule(Cause, 2, r"^\s*expect\(.*\)(\.\w+)+\(|^\s*Error: expect\("),
-    rule(Cause, 1, r"^\s*Expected( \w+)*:|^\s*expected( \w+)*: |^\s*AssertionError"),
+    rule(Cause, 1, r"^\s*(Expected|Received)( \w+)*: |^\s*AssertionError"),
     rule(Cause, 0, r"^(PHP )?(Fatal|Parse) error: |\(\w+Error\)$"),
     rule(Cause, 0, r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: "),
     rule(Cause, 0, r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device"),
@@ -138,6 +138,7 @@ const STACK: u16 = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Story {
     pub(super) kind: Kind,
+    headline: Vec<u8>,
     lines: Vec<(u64, Vec<u8>)>,
     /// Whether another story has the same headline.
     repeat: bool,
@@ -196,7 +197,7 @@ impl News {
     pub(super) fn line(&mut self, number: u64, line: &[u8]) {
         self.lines += 1;
         let line = chomp(line);
-        self.code += u64::from(matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')')));
+        self.code += u64::from(ends_like_code(line));
         let look = &line[..line.len().min(LOOK)];
         if self.open.is_some() || self.traceback.is_some() {
             self.after(number, line, look);
@@ -253,6 +254,7 @@ impl News {
         let mut story = Story {
             kind: rule.kind,
             repeat: !new,
+            headline: clip(line).to_vec(),
             lines: vec![(number, clip(line).to_vec())],
             follow: rule.follow,
             stack: if rule.kind == Cause { STACK } else { 0 },
@@ -318,14 +320,20 @@ impl News {
     /// The stories, the most telling first.
     pub(super) fn stories(mut self) -> Vec<Story> {
         self.close();
+        // Source code speaks of errors all the time: there, only what no code looks like is news.
         let code = self.code * 4 > self.lines;
         let mut ranked = Vec::new();
         for (kind, shelf) in [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves) {
+            let told: Vec<Story> = shelf
+                .first
+                .into_iter()
+                .chain(shelf.last)
+                .filter(|story| !(code && code_like(&story.headline)))
+                .collect();
             let rare = shelf.count <= 3 || shelf.count * 50 <= self.lines;
             if kind == Mention && (code || !rare) {
                 continue;
             }
-            let told: Vec<Story> = shelf.first.into_iter().chain(shelf.last).collect();
             let count = told.len();
             for (i, story) in told.into_iter().enumerate() {
                 // The first cause starts the rest; the last verdict is the one that holds.
@@ -358,6 +366,15 @@ impl News {
 /// As much of a line as is held.
 fn clip(line: &[u8]) -> &[u8] {
     &line[..line.len().min(STORED)]
+}
+
+fn ends_like_code(line: &[u8]) -> bool {
+    matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')'))
+}
+
+/// Whether a line could stand in source code.
+fn code_like(line: &[u8]) -> bool {
+    line.starts_with(b" ") || line.starts_with(b"\t") || ends_like_code(line)
 }
 
 /// Whether a line is a stack frame, and if so, whether it is the user's own.

@@ -143,11 +143,15 @@ impl<'a> Page<'a> {
         self.lines_and_names(Names::new(strings, false));
     }
 
-    /// The first lines within `share` characters, whole where they fit.
+    /// The first lines within `share` characters, whole where they fit; the very first may take as
+    /// much as any picked line.
     fn head(&mut self, share: usize) {
         let mut left = share.min(self.room);
-        while !self.middle.is_empty() {
+        while self.may_show(self.middle.start) {
             let line = shown(self.held[self.middle.start].bytes);
+            if self.head.is_empty() && length(&line) <= self.long().min(self.room) {
+                left = left.max(length(&line));
+            }
             let Some(rest) = left.checked_sub(length(&line)) else {
                 if self.head.is_empty() && left > 2 * CUT.len() {
                     self.head.push(cut(&line, left - 1));
@@ -163,11 +167,14 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The last lines within `share` characters, whole where they fit.
+    /// The last lines within `share` characters, as the first ones.
     fn tail(&mut self, share: usize) {
         let mut left = share.min(self.room);
-        while !self.middle.is_empty() {
+        while self.may_show(self.middle.end.wrapping_sub(1)) {
             let line = shown(self.held[self.middle.end - 1].bytes);
+            if self.tail.is_empty() && length(&line) <= self.long().min(self.room) {
+                left = left.max(length(&line));
+            }
             let Some(rest) = left.checked_sub(length(&line)) else {
                 if self.tail.is_empty() && left > 2 * CUT.len() {
                     self.tail.push(cut_front(&line, left - 1));
@@ -183,6 +190,15 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Whether a held line is neither shown nor picked.
+    fn may_show(&self, held: usize) -> bool {
+        self.middle.contains(&held) && !self.is_picked(self.held[held].number)
+    }
+
+    fn is_picked(&self, number: u64) -> bool {
+        self.picked.iter().any(|(picked, _)| *picked == number)
+    }
+
     /// Sets the room for words and numbers apart.
     fn reserve(&mut self) {
         self.room = self.room.saturating_sub(WORDS + 2 * digits(self.total));
@@ -190,10 +206,8 @@ impl<'a> Page<'a> {
 
     /// Gives room that nothing else used to the ends.
     fn widen(&mut self) {
-        if self.picked.is_empty() && self.names.is_empty() {
-            self.tail(self.room / 2);
-            self.head(self.room);
-        }
+        self.tail(self.room / 2);
+        self.head(self.room);
     }
 
     /// The longest line that is picked whole.
@@ -226,9 +240,7 @@ impl<'a> Page<'a> {
         let mut files = self.room / 2;
         for story in news.stories() {
             for kept in story.lines() {
-                if !middle.contains(&kept.number)
-                    || self.picked.iter().any(|(number, _)| *number == kept.number)
-                {
+                if !middle.contains(&kept.number) || self.is_picked(kept.number) {
                     continue;
                 }
                 let before = self.room;
