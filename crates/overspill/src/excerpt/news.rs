@@ -65,8 +65,8 @@ const RULES: &[Rule] = &[
     rule(Verdict, 0, r"\bBUILD (FAILURE|FAILED)\b"),
     rule(Verdict, 0, r"^Found \d+ errors?\b|^\W*\d+ problems? \(\d+ errors?"),
     // How it ended, well.
-    rule(Passed, 0, r"^test result: ok|^(=+ |)\d+ passed\b.* in [\d.]+ ?m?s|^(=+ |)OK\b|^\s*\d+ passing\b"),
-    rule(Passed, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ passed|\bBUILD SUCCESS|^Ran \d+ tests? in "),
+    rule(Passed, 0, r"^test result: ok|^(=+ |)\d+ passed\b.* in [\d.]+ ?m?s|^\s*\d+ passing\b"),
+    rule(Passed, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ passed"),
     rule(Passed, 0, r"(?i)\bexit(ed)?( with)?[ -]?(code|status)\W{1,3}0\b"),
     // Why: rust, its compiler, and others that point at the place in the next line.
     rule(Cause, 4, r"^\s*thread '.*' (\(\d+\) )?panicked at "),

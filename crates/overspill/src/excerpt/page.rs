@@ -208,6 +208,13 @@ impl<'a> Page<'a> {
     fn widen(&mut self) {
         self.tail(self.room / 2);
         self.head(self.room);
+        // Lines that were picked stand in the way; what comes after them is as good as any.
+        for kept in &self.held[self.middle.clone()] {
+            if self.room < LONG.0 || (!self.is_picked(kept.number) && !self.pick(kept, self.room)) {
+                break;
+            }
+        }
+        self.picked.sort_by_key(|(number, _)| *number);
     }
 
     /// The longest line that is picked whole.
