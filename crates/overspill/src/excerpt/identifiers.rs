@@ -134,15 +134,45 @@ pub(super) fn has_word(identifier: &[u8]) -> bool {
 
 /// Whether the line declares what it names, as far as a keyword of a common language tells.
 pub(super) fn declares(line: &[u8]) -> bool {
-    const KEYWORDS: [&[u8]; 16] = [
-        b"class", b"const", b"def", b"enum", b"fn", b"func", b"function", b"impl", b"interface",
-        b"let", b"mod", b"struct", b"trait", b"type", b"val", b"var",
-    ];
     // The keyword is among the first words: `pub(crate) async fn`, `12: export default class`.
-    line.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
-        .filter(|word| !word.is_empty())
-        .take(6)
-        .any(|word| KEYWORDS.binary_search(&word).is_ok())
+    let mut words = 0;
+    let mut start = None;
+    for (at, &byte) in line.iter().enumerate() {
+        if CLASS[byte as usize] & START != 0 {
+            start = start.or(Some(at));
+        } else if let Some(from) = start.take() {
+            if keyword(&line[from..at]) {
+                return true;
+            }
+            words += 1;
+            if words == 6 {
+                return false;
+            }
+        }
+    }
+    false
+}
+
+fn keyword(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"class"
+            | b"const"
+            | b"def"
+            | b"enum"
+            | b"fn"
+            | b"func"
+            | b"function"
+            | b"impl"
+            | b"interface"
+            | b"let"
+            | b"mod"
+            | b"struct"
+            | b"trait"
+            | b"type"
+            | b"val"
+            | b"var"
+    )
 }
 
 #[cfg(test)]
@@ -171,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_are_sorted_for_the_search() {
+    fn a_declaration_has_its_keyword_among_the_first_words() {
         assert!(declares(b"pub(crate) async fn store_all() {"));
         assert!(declares(b"   55\xe2\x86\x92export default class Foo {"));
         assert!(!declares(b"store.write(all)"));

@@ -140,7 +140,7 @@ impl Sketch {
             match self.state {
                 State::InString | State::InKey => {
                     let rest = &bytes[at..];
-                    let end = memchr::memchr3(b'"', b'\\', b'\n', rest).unwrap_or(rest.len());
+                    let end = string_end(rest);
                     let room = KEY_BYTES.saturating_sub(self.token.len()).min(end);
                     self.token.extend_from_slice(&rest[..room]);
                     self.length += end as u64;
@@ -330,9 +330,7 @@ impl Sketch {
             // Not JSON by the standard, but common writers write them.
             b"NaN" | b"Infinity" | b"-Infinity" => node.float = true,
             number => {
-                let number = std::str::from_utf8(number).ok()?;
-                number.parse::<f64>().ok().filter(|_| !number.contains(['n', 'N', 'i', 'I']))?;
-                let float = number.contains(['.', 'e', 'E']);
+                let float = number_is_float(number)?;
                 node.float |= float;
                 node.int |= !float;
             }
@@ -361,6 +359,47 @@ impl Sketch {
             None => self.state = State::Value,
         }
     }
+}
+
+/// How far a string goes before something ends or interrupts it.
+fn string_end(rest: &[u8]) -> usize {
+    // Most strings are short, and starting a search costs more than looking at a few bytes.
+    const SHORT: usize = 24;
+    let short = &rest[..rest.len().min(SHORT)];
+    match short.iter().position(|byte| matches!(byte, b'"' | b'\\' | b'\n')) {
+        Some(end) => end,
+        None => memchr::memchr3(b'"', b'\\', b'\n', &rest[short.len()..])
+            .map_or(rest.len(), |end| short.len() + end),
+    }
+}
+
+/// Whether a number has a fraction or an exponent; `None` if it is no number.
+fn number_is_float(number: &[u8]) -> Option<bool> {
+    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut rest = number.strip_prefix(b"-").unwrap_or(number);
+    let whole = digits(rest);
+    rest = &rest[whole..];
+    let mut float = false;
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        float = true;
+        let length = digits(fraction);
+        rest = &fraction[length..];
+        if length == 0 {
+            return None;
+        }
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        float = true;
+        let exponent = match exponent {
+            [b'+' | b'-', exponent @ ..] => exponent,
+            exponent => exponent,
+        };
+        if exponent.is_empty() {
+            return None;
+        }
+        rest = &exponent[digits(exponent)..];
+    }
+    (whole > 0 && rest.is_empty()).then_some(float)
 }
 
 fn widen(range: Option<(u64, u64)>, value: u64) -> Option<(u64, u64)> {
