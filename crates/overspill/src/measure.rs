@@ -29,12 +29,21 @@ pub enum Unit {
 pub const CHARS_PER_TOKEN: u64 = 4;
 
 impl Unit {
-    /// Measures `text`, whose number of characters is already known.
-    pub(crate) fn of(&self, text: &str, chars: u64) -> u64 {
+    /// Measures what a model would be shown.
+    pub(crate) fn of_bytes(&self, shown: &[u8]) -> u64 {
+        match self {
+            Self::Characters => count_chars(shown),
+            Self::EstimatedTokens => estimate_tokens(count_chars(shown)),
+            Self::Tokens(tokenizer) => tokenizer.count(&String::from_utf8_lossy(shown)),
+        }
+    }
+
+    /// Measures something that is no text, of so many characters once encoded; tokens can only
+    /// be estimated.
+    pub(crate) fn of_opaque(&self, chars: u64) -> u64 {
         match self {
             Self::Characters => chars,
-            Self::EstimatedTokens => estimate_tokens(chars),
-            Self::Tokens(tokenizer) => tokenizer.count(text),
+            Self::EstimatedTokens | Self::Tokens(_) => estimate_tokens(chars),
         }
     }
 

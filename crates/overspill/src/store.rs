@@ -2,14 +2,17 @@
 //! that proves it is stored, the index beside it, and the one writer and reader above the port.
 
 pub mod handle;
-pub mod index;
-pub mod port;
-pub mod reader;
 pub mod receipt;
+pub mod port;
+pub mod index;
 pub mod writer;
+pub mod reader;
+
+#[cfg(test)]
+pub(crate) mod memory;
 
 pub use handle::{Handle, HandleError, PartName};
 pub use port::{BlobName, BlobStat, ByteRange, Commit, Slice, Stage, Store, StoreError, StoreExt};
-pub use reader::Stored;
+pub use reader::{Block, Cursor, IndexHealth, Stored};
 pub use receipt::{Digest, Receipt};
-pub use writer::Deposit;
+pub use writer::{Deposit, Survey, Surveyed, deposit};

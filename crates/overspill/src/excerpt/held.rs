@@ -6,7 +6,7 @@
 
 /// Bytes of lines held between the opening and the closing lines. What is held is searched for
 /// names at the end, which takes about 3 ms a megabyte.
-const SAMPLE_BYTES: usize = 128 * 1024;
+const SAMPLE_BYTES: usize = 64 * 1024;
 
 /// Lines of a payload with their numbers.
 #[derive(Debug, Default)]
@@ -128,10 +128,10 @@ impl Closing {
 impl Run {
     fn lines(&self) -> impl Iterator<Item = Kept<'_>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).zip(self.first..).map(|((start, &end), number)| Kept {
-            number,
-            bytes: chomp(&self.bytes[start..end]),
-        })
+        starts
+            .zip(&self.ends)
+            .zip(self.first..)
+            .map(|((start, &end), number)| Kept { number, bytes: chomp(&self.bytes[start..end]) })
     }
 }
 

@@ -190,11 +190,10 @@ mod tests {
             ["Handle::parse_all", "src/store/handle.rs:12"]
         );
         assert_eq!(found("userName username USERNAME user_name"), ["userName", "user_name"]);
-        assert_eq!(found("2024-05-01T10:00:00 a1b2c3d well-known"), [
-            "2024-05-01T10:00:00",
-            "a1b2c3d",
-            "well-known"
-        ]);
+        assert_eq!(
+            found("2024-05-01T10:00:00 a1b2c3d well-known"),
+            ["2024-05-01T10:00:00", "a1b2c3d", "well-known"]
+        );
         // Too short, too long, and words whose only mark is at their end.
         assert_eq!(found(&format!("a.b/c {}9 sentence. heading:", "x".repeat(80))), [""; 0]);
         assert_eq!(found("--flag-name ...dotted"), ["flag-name"]);

@@ -70,7 +70,15 @@ impl<'a> Names<'a> {
                     let key = json && found.rest().starts_with(b"\":");
                     let number = !has_word(text);
                     numbers += u32::from(number);
-                    names.push(Name { text, line, count: 0, declared: false, key, number, worth: 0 });
+                    names.push(Name {
+                        text,
+                        line,
+                        count: 0,
+                        declared: false,
+                        key,
+                        number,
+                        worth: 0,
+                    });
                     (names.len() - 1) as u32
                 });
                 names[id as usize].count += 1;

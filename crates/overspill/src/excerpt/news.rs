@@ -1,18 +1,17 @@
 //! The lines that carry the news: what failed, why, where, and how it ended.
 //!
-//! [`RULES`] is the whole knowledge: one row for each way a common tool says it. A line that a row
+//! [`TELLING`] is the whole knowledge: one row for each way a common tool says it. A line that a row
 //! fits opens a story, which takes some lines after it along: the place of a compiler error, the two
 //! sides of an assertion, the first frame of a stack that is the user's. Stories are held in
 //! bounded memory, the first and the last of each kind, and lines that differ only in their
 //! numbers once.
 
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::collections::hash_map::{DefaultHasher, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
-use regex::bytes::{RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::held::{Kept, chomp};
 use super::hints::hint;
@@ -35,6 +34,7 @@ pub(super) enum Kind {
 }
 
 /// A way a tool says something, and how many lines after it belong to it.
+#[derive(Debug)]
 struct Rule {
     kind: Kind,
     follow: u8,
@@ -48,14 +48,30 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
 use Kind::{Cause, File, Mention, Name, Passed, Verdict};
 
 /// The strongest row that fits a line decides; between equals the first.
-const RULES: &[Rule] = &[
+static TELLING: &[Rule] = &[
     // How it ended: an exit status, whoever prints it.
-    rule(Verdict, 0, r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?[1-9]"),
-    rule(Verdict, 0, r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?[1-9]\d*\W*$"),
-    rule(Verdict, 0, r"(?i)^Command exited with|terminated by signal|\(signal: \d|^make(\[\d+\])?: \*\*\* "),
+    rule(
+        Verdict,
+        0,
+        r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?[1-9]",
+    ),
+    rule(
+        Verdict,
+        0,
+        r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?[1-9]\d*\W*$",
+    ),
+    rule(
+        Verdict,
+        0,
+        r"(?i)^Command exited with|terminated by signal|\(signal: \d|^make(\[\d+\])?: \*\*\* ",
+    ),
     // How it ended: cargo, rustc, pytest, unittest, go, jest, vitest, mocha, TAP, JUnit, Maven, Gradle, tsc, eslint.
     rule(Verdict, 0, r"^test result: FAILED"),
-    rule(Verdict, 0, r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed"),
+    rule(
+        Verdict,
+        0,
+        r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed",
+    ),
     rule(Verdict, 0, r"^(=+ |).*\b[1-9]\d* (failed|errors?)\b.* in [\d.]+ ?m?s"),
     rule(Verdict, 0, r"^FAILED \((\w+=\d+(, )?)+\)$"),
     rule(Verdict, 0, r"^FAIL$|^FAIL\t\S+\t"),
@@ -73,22 +89,46 @@ const RULES: &[Rule] = &[
     rule(Cause, 1, r"^error(\[E\d+\])?: "),
     // Why: C, C++, Go, TypeScript, Swift, Java, with the place first.
     rule(Cause, 0, r"^\S+?[:(]\d+([:,]\d+)?\)?:? ?-? (fatal )?error\b"),
-    rule(Cause, 0, r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )"),
-    rule(Cause, 0, r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l"),
+    rule(
+        Cause,
+        0,
+        r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )",
+    ),
+    rule(
+        Cause,
+        0,
+        r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l",
+    ),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
     rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
     rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
-    rule(Cause, 0, r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception"),
+    rule(
+        Cause,
+        0,
+        r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception",
+    ),
     rule(Cause, 0, r"^(\d\S* )*([\w$]+\.)+[\w$]+(Exception|Error)\b(: |$)"),
     rule(Cause, 2, r"^(panic|fatal error|runtime error): |^SIG[A-Z]+: "),
-    rule(Cause, 0, r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: "),
+    rule(
+        Cause,
+        0,
+        r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: ",
+    ),
     rule(Cause, 2, r"^\s*expect\(.*\)(\.\w+)+\(|^\s*Error: expect\("),
     rule(Cause, 1, r"^\s*(Expected|Received)( \w+)*: |^\s*AssertionError"),
     rule(Cause, 0, r"^(PHP )?(Fatal|Parse) error: |\(\w+Error\)$"),
-    rule(Cause, 0, r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: "),
-    rule(Cause, 0, r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device"),
+    rule(
+        Cause,
+        0,
+        r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: ",
+    ),
+    rule(
+        Cause,
+        0,
+        r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device",
+    ),
     rule(Cause, 0, r"^(\S+: )?(fatal|FATAL|CRITICAL): "),
     // What failed, by name.
     rule(Name, 0, r"^test .* \.\.\. (FAILED|.*\bFAILED$)"),
@@ -103,20 +143,55 @@ const RULES: &[Rule] = &[
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
     // What a difference is about.
     rule(File, 0, r"^\+\+\+ (b/)?\S"),
-    // A word of trouble.
-    rule(Mention, 0, r"\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|ERR!)\b"),
-    rule(Mention, 0, r"(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b"),
 ];
 
-fn rules() -> &'static RegexSet {
-    static SET: OnceLock<RegexSet> = OnceLock::new();
-    SET.get_or_init(|| {
-        let patterns = RULES.iter().map(|rule| rule.pattern);
-        match RegexSetBuilder::new(patterns).unicode(false).build() {
-            Ok(set) => set,
+/// A word of trouble; all that a line can tell that no other rule fits.
+static MENTION: Rule = rule(
+    Mention,
+    0,
+    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b",
+);
+
+/// The rules, compiled. Which rule fits is a slower question than whether one does, and most lines
+/// with a telling word in them only mention it.
+struct Matcher {
+    telling: Regex,
+    which: RegexSet,
+    mention: Regex,
+}
+
+impl Matcher {
+    fn get() -> &'static Self {
+        static MATCHER: OnceLock<Matcher> = OnceLock::new();
+        MATCHER.get_or_init(|| match Self::compile() {
+            Ok(matcher) => matcher,
             Err(error) => unreachable!("the patterns are constants that a test compiles: {error}"),
+        })
+    }
+
+    fn compile() -> Result<Self, regex::Error> {
+        let one_of = |rules: &[Rule]| {
+            let patterns: Vec<String> =
+                rules.iter().map(|rule| format!("(?:{})", rule.pattern)).collect();
+            RegexBuilder::new(&patterns.join("|")).unicode(false).build()
+        };
+        let patterns = TELLING.iter().map(|rule| rule.pattern);
+        Ok(Self {
+            telling: one_of(TELLING)?,
+            which: RegexSetBuilder::new(patterns).unicode(false).build()?,
+            mention: one_of(&[MENTION])?,
+        })
+    }
+
+    /// The strongest rule that fits, and between equals the first.
+    fn rule(&self, line: &[u8]) -> Option<&'static Rule> {
+        if self.telling.is_match(line) {
+            let fits = self.which.matches(line);
+            fits.iter().map(|i| &TELLING[i]).reduce(|a, b| if b.kind > a.kind { b } else { a })
+        } else {
+            self.mention.is_match(line).then_some(&MENTION)
         }
-    })
+    }
 }
 
 /// A line is looked at this far; news stands at the front.
@@ -172,7 +247,7 @@ pub(super) struct News {
     /// The last frame of a Python traceback that is the user's, while in one.
     traceback: Option<Option<(u64, Vec<u8>)>>,
     /// Which rule fits a shape, for the shapes looked up last.
-    known: Vec<(u64, Option<u16>)>,
+    known: Vec<(u64, Option<&'static Rule>)>,
     plain: Vec<u8>,
     lines: u64,
     code: u64,
@@ -213,13 +288,10 @@ impl News {
             let shape = shape(look);
             let known = &mut self.known[shape as usize % KNOWN];
             if known.0 != shape {
-                // The strongest rule, and between equals the first.
-                let fits = rules().matches(look);
-                let strongest = fits.iter().max_by_key(|i| (RULES[*i].kind, Reverse(*i)));
-                *known = (shape, strongest.map(|i| i as u16));
+                *known = (shape, Matcher::get().rule(look));
             }
-            if let Some(i) = known.1 {
-                self.headline(&RULES[i as usize], shape, number, line);
+            if let Some(rule) = known.1 {
+                self.headline(rule, shape, number, line);
             }
         }
         self.plain = plain;
@@ -323,7 +395,9 @@ impl News {
         // Source code speaks of errors all the time: there, only what no code looks like is news.
         let code = self.code * 4 > self.lines;
         let mut ranked = Vec::new();
-        for (kind, shelf) in [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves) {
+        for (kind, shelf) in
+            [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves)
+        {
             let told: Vec<Story> = shelf
                 .first
                 .into_iter()
@@ -390,10 +464,26 @@ fn frame(line: &[u8]) -> Option<bool> {
 /// Whether a frame lies in a library, a runtime or a test framework.
 fn library(frame: &[u8]) -> bool {
     const MARKS: [&[u8]; 20] = [
-        b"site-packages", b"dist-packages", b"lib/python", b"node_modules", b"node:", b"internal/",
-        b"/rustc/", b".cargo/registry", b"at java.", b"at javax.", b"at jdk.", b"at sun.",
-        b"java.base/", b"org.junit", b"org.springframework", b"org.apache.", b"/usr/lib", b"/go/src/",
-        b"pkg/mod", b"<frozen ",
+        b"site-packages",
+        b"dist-packages",
+        b"lib/python",
+        b"node_modules",
+        b"node:",
+        b"internal/",
+        b"/rustc/",
+        b".cargo/registry",
+        b"at java.",
+        b"at javax.",
+        b"at jdk.",
+        b"at sun.",
+        b"java.base/",
+        b"org.junit",
+        b"org.springframework",
+        b"org.apache.",
+        b"/usr/lib",
+        b"/go/src/",
+        b"pkg/mod",
+        b"<frozen ",
     ];
     MARKS.iter().any(|mark| contains(frame, mark))
 }

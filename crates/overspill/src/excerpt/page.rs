@@ -116,7 +116,8 @@ impl<'a> Page<'a> {
         self.reserve();
         let (open, close) = ("[its shape: ", "]");
         let least = open.len() + close.len() + 1;
-        let text = shape.text((self.chars * SHAPE_SHARE / 100).min(self.room.saturating_sub(least)));
+        let text =
+            shape.text((self.chars * SHAPE_SHARE / 100).min(self.room.saturating_sub(least)));
         if !text.is_empty() {
             let note = format!("{open}{text}{close}");
             self.room -= length(&note);
@@ -300,8 +301,12 @@ impl<'a> Page<'a> {
     /// The finished text and how many lines of the payload stand in it whole.
     pub(super) fn finish(self) -> (String, u64) {
         let mut text = String::new();
-        let binary = self.note.as_ref().is_some_and(|_| self.head.len() == 1 && self.middle == (0..self.held.len()));
-        let (before, after) = if binary { (self.note.as_ref(), None) } else { (None, self.note.as_ref()) };
+        let binary = self
+            .note
+            .as_ref()
+            .is_some_and(|_| self.head.len() == 1 && self.middle == (0..self.held.len()));
+        let (before, after) =
+            if binary { (self.note.as_ref(), None) } else { (None, self.note.as_ref()) };
         for line in before.into_iter().chain(&self.head).chain(after) {
             text.push_str(line);
             text.push('\n');

@@ -466,7 +466,8 @@ impl Shape {
             let listed = !node.many_values && node.strings > node.values.len() as u64;
             match node.lengths {
                 _ if listed => {
-                    let values: Vec<String> = node.values.iter().map(|value| quoted(value)).collect();
+                    let values: Vec<String> =
+                        node.values.iter().map(|value| quoted(value)).collect();
                     text.push_str(&values.join("|"));
                 }
                 Some((_, high)) if high >= LONG_STRING => {
@@ -569,7 +570,10 @@ mod tests {
             shape(json, 200).unwrap(),
             r#"[2 of {id: int, state: "open", tags: [0-2 of str], who: {login: str}|null, score?: num}]"#
         );
-        assert_eq!(shape(json, 60).unwrap(), "[2 of {id: int, state: \"open\", tags: [0-2], 2 more keys}]");
+        assert_eq!(
+            shape(json, 60).unwrap(),
+            "[2 of {id: int, state: \"open\", tags: [0-2], 2 more keys}]"
+        );
         assert_eq!(shape(json, 20).unwrap(), "[2 of {5 keys}]");
     }
 
@@ -593,8 +597,23 @@ mod tests {
     #[test]
     fn what_is_not_json_has_no_shape() {
         for text in [
-            "", "7", "\"text\"", "{", "[1,]", "{\"a\" 1}", "[1] [2]", "{\"a\":1}x", "[}", "[\"a\nb\"]",
-            "[tru]", "[1e]", "[--1]", "[nan]", "{,}", "[inf]", "x[1]",
+            "",
+            "7",
+            "\"text\"",
+            "{",
+            "[1,]",
+            "{\"a\" 1}",
+            "[1] [2]",
+            "{\"a\":1}x",
+            "[}",
+            "[\"a\nb\"]",
+            "[tru]",
+            "[1e]",
+            "[--1]",
+            "[nan]",
+            "{,}",
+            "[inf]",
+            "x[1]",
         ] {
             assert_eq!(shape(text, 100), None, "{text}");
         }

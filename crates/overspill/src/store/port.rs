@@ -124,6 +124,15 @@ pub trait StoreExt: Store {
 
     /// Deletes a payload and its index, the payload first; what is not there is no error.
     fn delete<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<(), StoreError>>;
+
+    /// Deletes as [`delete`](Self::delete) does, but only while the payload is as `seen` in a
+    /// list; returns whether it is gone. A sweep decides from a list that is old by the time it
+    /// acts, and a payload committed again meanwhile has a receipt that promises it.
+    fn delete_unchanged<'a>(
+        &'a self,
+        handle: &'a Handle,
+        seen: &'a BlobStat,
+    ) -> BoxFuture<'a, Result<bool, StoreError>>;
 }
 
 /// The length and age of a blob.

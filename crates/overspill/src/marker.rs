@@ -1,0 +1,183 @@
+//! The text that stands where something was stored; made only from a receipt.
+
+use crate::store::{Handle, Receipt};
+
+/// How the reader of a marker reaches what is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadVia {
+    /// Through the read tool, under the name the host registered it with.
+    Tool(String),
+    /// Through the command line: `overspill read HANDLE`.
+    Command,
+}
+
+impl ReadVia {
+    /// How to say "read this part of it" in the host's own way.
+    fn instruction(&self, handle: &Handle) -> String {
+        match self {
+            Self::Tool(name) => format!(
+                "{handle}; read any part with {name}(handle, offset=LINE) or {name}(handle, pattern=\"TEXT\")"
+            ),
+            Self::Command => format!(
+                "{handle}; read any part with `overspill read HANDLE --offset LINE` or `overspill grep TEXT HANDLE`"
+            ),
+        }
+    }
+}
+
+/// What stands below a marker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Below {
+    /// Nothing of the payload.
+    Nothing,
+    /// Verbatim lines of it.
+    Excerpt {
+        /// How many of its lines are shown, at least in part.
+        lines: u64,
+    },
+    /// What a model wrote about it.
+    Summary,
+}
+
+/// Says what is stored, how big it is, and how to read it.
+///
+/// The size is the one the policy measured, in the policy's unit, so that the marker and the
+/// threshold that was crossed speak of the same number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marker(String);
+
+/// What every marker opens with; [`Marker::handles`] finds it again.
+const OPENING: &str = "[overspill: ";
+
+/// What stands right before a marker's handle.
+const BEFORE_HANDLE: &str = "stored as ";
+
+impl Marker {
+    /// The marker of a stored payload, measured as `measured` of `unit` (a plural).
+    pub fn new(
+        receipt: &Receipt,
+        measured: u64,
+        unit: &str,
+        exit_status: Option<i32>,
+        below: Below,
+        via: &ReadVia,
+    ) -> Self {
+        let mut text = String::from(OPENING);
+        if let Some(status) = exit_status {
+            text.push_str(&format!("exit status {status}; "));
+        }
+        text.push_str(&format!("{} {unit}", grouped(measured)));
+        if receipt.media_type == "application/octet-stream" {
+            text.push_str(&format!(" ({} bytes, binary)", grouped(receipt.bytes)));
+        }
+        text.push_str(&format!(", {}, ", counted(receipt.lines, "line")));
+        text.push_str(BEFORE_HANDLE);
+        text.push_str(&via.instruction(&receipt.handle));
+        match below {
+            Below::Nothing => text.push_str(". Nothing of it is shown]"),
+            Below::Excerpt { lines } => {
+                text.push_str(&format!(". Verbatim excerpt ({}):]", counted(lines, "line")));
+            }
+            Below::Summary => text.push_str(". A model's summary of it:]"),
+        }
+        Self(text)
+    }
+
+    /// The marker's text, on one line.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The handles that the markers in `text` show, in their order.
+    ///
+    /// A tool can print a text that looks like a marker, so a handle found here is a claim, not
+    /// a receipt.
+    pub fn handles(text: &str) -> impl Iterator<Item = Handle> + '_ {
+        text.match_indices(OPENING).filter_map(|(start, _)| {
+            let line = text[start..].lines().next()?;
+            let (_, behind) = line.split_once(BEFORE_HANDLE)?;
+            behind.split(';').next()?.parse().ok()
+        })
+    }
+}
+
+/// `1 line`, `2 lines`, `12,345 lines`.
+pub(crate) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// Digits in groups of three: people and models misread long runs of digits.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::ToolCall;
+    use crate::store::{Digest, PartName};
+
+    fn receipt() -> Receipt {
+        let digest = Digest::of(b"x");
+        Receipt {
+            handle: Handle::new(
+                &ToolCall::new("run-1", "call_7", "bash"),
+                PartName::Value(0),
+                &digest,
+            ),
+            bytes: 168_300,
+            chars: 168_234,
+            lines: 2_310,
+            digest,
+            media_type: "text/plain".into(),
+            tool: "bash".into(),
+        }
+    }
+
+    #[test]
+    fn a_marker_says_how_much_where_and_how_to_read_it() {
+        let via = ReadVia::Tool("read_tool_result".into());
+        let marker = Marker::new(
+            &receipt(),
+            168_234,
+            "characters",
+            Some(101),
+            Below::Excerpt { lines: 24 },
+            &via,
+        );
+        insta::assert_snapshot!(marker.as_str(), @r#"[overspill: exit status 101; 168,234 characters, 2,310 lines, stored as run-1/call_7.26fnwogmunkqqhttk77tbxtylwioeglgmarih54nmtaw22sd3kva; read any part with read_tool_result(handle, offset=LINE) or read_tool_result(handle, pattern="TEXT"). Verbatim excerpt (24 lines):]"#);
+    }
+
+    #[test]
+    fn a_marker_parses_back_to_the_handle_it_shows() {
+        let receipt = receipt();
+        for via in [ReadVia::Tool("mcp__x__read".into()), ReadVia::Command] {
+            for below in [Below::Nothing, Below::Excerpt { lines: 1 }, Below::Summary] {
+                let marker = Marker::new(&receipt, 42_000, "tokens", None, below, &via);
+                let text = format!("before\n{}\nafter", marker.as_str());
+                assert_eq!(Marker::handles(&text).collect::<Vec<_>>(), [receipt.handle.clone()]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_marker_is_passed_over() {
+        for text in ["", "[overspill: ", "[overspill: x, stored as ../../etc/passwd; read"] {
+            assert_eq!(Marker::handles(text).count(), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn digits_are_grouped() {
+        let shown: Vec<String> = [0, 999, 1_000, 12_345, 1_234_567].map(grouped).into();
+        assert_eq!(shown, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+}
