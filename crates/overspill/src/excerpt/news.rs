@@ -179,7 +179,7 @@ impl Matcher {
         Ok(Self {
             telling: one_of(TELLING)?,
             which: RegexSetBuilder::new(patterns).unicode(false).build()?,
-            mention: one_of(&[MENTION])?,
+            mention: one_of(std::slice::from_ref(&MENTION))?,
         })
     }
 
