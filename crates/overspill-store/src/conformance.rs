@@ -188,7 +188,7 @@ pub async fn keeps_payload_and_index_apart(store: &dyn StoreExt) {
 pub async fn keeps_handles_apart(store: &dyn StoreExt) {
     let ids = ["a", "b", "a-b", "a_b", "a.b", "a/b", "a b", "", ".", "..", "call:1.0", "call;1.0"];
     let calls = ids.iter().flat_map(|id| {
-        // The two that differ only in which of their ids is odd, and one that is tried again.
+        // An odd id as the call, as the run, and as a call tried again.
         let retried = ToolCall::new("run", *id, "tool").with_retry(1);
         [ToolCall::new("run", *id, "tool"), ToolCall::new(*id, "call", "tool"), retried]
     });

@@ -19,6 +19,10 @@ use super::fault::{refused, sort};
 const FOLDER_MODE: Mode = Mode::RWXU;
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
+/// How often a step is tried that another process can undo: each try fails only if somebody
+/// removes a name at that very moment.
+pub(super) const TRIES: usize = 64;
+
 /// The permission bits of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
@@ -125,21 +129,25 @@ impl Folder {
         }
     }
 
-    /// Opens the folder `name` in this one, and makes it durably where it is missing.
-    pub(super) fn folder_or_make(&self, name: &str) -> Result<Self, StoreError> {
-        if let Some(folder) = self.folder(name)? {
-            return Ok(folder);
-        }
+    /// Opens the folder `name` in this one, and makes it where it is missing. Returns whether it
+    /// was, so that this folder is to be synced.
+    pub(super) fn folder_or_make(&self, name: &str) -> Result<(Self, bool), StoreError> {
         let failed = |error: io::Error| sort("make a folder", error);
-        match mkdirat(&self.fd, name, FOLDER_MODE) {
-            // Lost to another process, which may not have come to sync it yet.
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(failed(error.into())),
+        let mut is_new = false;
+        for _ in 0..TRIES {
+            if let Some(folder) = self.folder(name)? {
+                if is_new {
+                    fchmod(&folder.fd, FOLDER_MODE).map_err(|error| failed(error.into()))?;
+                }
+                return Ok((folder, is_new));
+            }
+            match mkdirat(&self.fd, name, FOLDER_MODE) {
+                // Where another process was faster, it may not have come to sync it yet.
+                Ok(()) | Err(Errno::EXIST) => is_new = true,
+                Err(error) => return Err(failed(error.into())),
+            }
         }
-        let folder = self.folder(name)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-        fchmod(&folder.fd, FOLDER_MODE).map_err(|error| failed(error.into()))?;
-        self.sync()?;
-        Ok(folder)
+        Err(failed(io::Error::other("each was removed at once")))
     }
 
     /// Opens the file `name` in this folder for reading, if it is there. Anything else of that
@@ -177,13 +185,14 @@ impl Folder {
         }
     }
 
-    /// Makes the file `name` in this folder, for writing; `None` where the name is taken.
+    /// Makes the file `name` in this folder, for writing; `None` where the name is taken, or the
+    /// folder removed.
     pub(super) fn new_file(&self, name: &str) -> Result<Option<File>, StoreError> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&self.fd, name, flags, FILE_MODE) {
             Ok(fd) => Ok(Some(File::from(fd))),
-            Err(Errno::EXIST) => Ok(None),
+            Err(Errno::EXIST | Errno::NOENT) => Ok(None),
             Err(error) => Err(sort("open a new blob", error)),
         }
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use overspill::store::{BlobName, Commit, StoreError};
 
 use super::fault::sort;
-use super::folder::{Folder, Link, Root, make_private, touch};
+use super::folder::{Folder, Link, Root, TRIES, make_private, touch};
 
 /// The folder of blobs that have no name yet. A run's name never starts with a dot.
 const STAGING: &str = ".staging";
@@ -20,10 +20,6 @@ const STAGING: &str = ".staging";
 /// Bytes held back so that small appends need no system call and no thread of their own: more
 /// than most spills have, and small beside what a process needs anyway.
 const HELD_BYTES: usize = 64 * 1024;
-
-/// How often a step is tried that another process can undo: each try fails only if somebody
-/// deletes at that very moment.
-const TRIES: usize = 16;
 
 /// A file being written. It goes with its value, unless it was committed.
 pub(super) struct Staged {
@@ -39,8 +35,9 @@ pub(super) struct Staged {
 impl Staged {
     /// A new file.
     pub(super) fn create(root: &Arc<Root>) -> Result<Self, StoreError> {
-        let staging = root.open_or_make()?.folder_or_make(STAGING)?;
         for _ in 0..TRIES {
+            // It needs no sync: what a crash leaves in it is of no use.
+            let (staging, _) = root.open_or_make()?.folder_or_make(STAGING)?;
             let random = RandomState::new().hash_one(0);
             let name = format!("{}-{random:016x}", process::id());
             let Some(file) = staging.new_file(&name)? else { continue };
@@ -91,10 +88,12 @@ impl Staged {
         let file = name.file();
         let payload = BlobName::Payload(name.handle().clone()).file();
         let mut is_synced = false;
+        let mut is_run_new = false;
         for _ in 0..TRIES {
             let root = self.root.open()?.ok_or_else(lost)?;
             let staging = root.folder(STAGING)?.ok_or_else(lost)?;
-            let run = root.folder_or_make(name.handle().run())?;
+            let (run, is_new) = root.folder_or_make(name.handle().run())?;
+            is_run_new |= is_new;
             let lock = run.lock_shared()?;
 
             let found = if renew(&run, &file)? {
@@ -115,13 +114,16 @@ impl Staged {
                     Link::Gone => continue,
                 }
             };
-            match name {
+            if let BlobName::Index(_) = name {
                 // An index committed says that its payload comes next: a sweep spares it.
-                BlobName::Index(_) => drop(renew(&run, &payload)?),
-                BlobName::Payload(_) => {
-                    drop(lock);
-                    run.sync()?;
-                }
+                renew(&run, &payload)?;
+            }
+            drop(lock);
+            if let BlobName::Payload(_) = name {
+                run.sync()?;
+            }
+            if is_run_new {
+                root.sync()?;
             }
             return Ok(found);
         }

@@ -1,5 +1,8 @@
 //! The stores against the suite every store passes, and the local one against its faults.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+#![expect(clippy::print_stdout, reason = "children speak to their parent; skipped tests say so")]
+
 #[cfg(unix)]
 mod local;
 
