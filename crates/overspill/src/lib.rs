@@ -55,6 +55,8 @@ pub mod config;
 mod policy;
 pub mod intake;
 pub mod limits;
+pub mod entry;
+pub mod history;
 
 pub use action::{Action, Spill, Summarize, Then};
 pub use band::{Band, BandError, Bands};

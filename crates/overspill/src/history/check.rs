@@ -1,0 +1,185 @@
+//! Would a plan leave a history that a provider accepts?
+
+use std::collections::HashSet;
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use super::fault::{Fault, Survivors, faults};
+use super::plan::{Edit, Field};
+use super::{History, TurnId};
+use crate::entry::{EntryId, MessageId};
+
+/// Why a plan cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// An edit names an entry that is not there.
+    #[error("there is no entry {}", .entry.0)]
+    NoEntry {
+        /// The entry named.
+        entry: EntryId,
+    },
+    /// An edit names a message that is not there.
+    #[error("there is no message {}", .message.0)]
+    NoMessage {
+        /// The message named.
+        message: MessageId,
+    },
+    /// An edit reaches across a compaction of the provider's own.
+    #[error("message {} stands before a compaction of the provider's, and is closed", .message.0)]
+    Boundary {
+        /// The message the edit touches.
+        message: MessageId,
+    },
+    /// A turn would be split.
+    #[error("turn {} would lose a part; drop it whole or not at all", .turn.0)]
+    SplitTurn {
+        /// The turn.
+        turn: TurnId,
+    },
+    /// What the edit replaces must not change.
+    #[error("entry {} must not change: it is signed, cited, or no text", .entry.0)]
+    Fixed {
+        /// The entry.
+        entry: EntryId,
+    },
+    /// Two edits touch the same entry.
+    #[error("entry {} is edited twice", .entry.0)]
+    Twice {
+        /// The entry.
+        entry: EntryId,
+    },
+    /// The new arguments of a call are not valid JSON.
+    #[error("the new arguments of entry {} are not valid JSON at {key:?}", .entry.0)]
+    NotJson {
+        /// The call.
+        entry: EntryId,
+        /// The member.
+        key: String,
+    },
+    /// The edits together leave a fault that was not there before.
+    #[error("the history would become invalid: {0}")]
+    Fault(#[from] Fault),
+    /// The plan was settled for another history.
+    #[error("message {} is not the one the plan was made for", .message.0)]
+    OtherHistory {
+        /// The message that is missing or different.
+        message: MessageId,
+    },
+}
+
+pub(super) fn check(history: &History<'_>, edits: &[Edit]) -> Result<(), Refusal> {
+    let left = survivors(history, edits)?;
+    whole_turns(history, &left)?;
+    let after = faults(history, &left);
+    if after.is_empty() {
+        return Ok(());
+    }
+    let before: HashSet<Fault> = history.faults().into_iter().collect();
+    match after.into_iter().find(|fault| !before.contains(fault)) {
+        Some(fault) => Err(fault.into()),
+        None => Ok(()),
+    }
+}
+
+/// Checks each edit alone, and gathers what they leave.
+pub(super) fn survivors(history: &History<'_>, edits: &[Edit]) -> Result<Survivors, Refusal> {
+    let mut left = Survivors::all(history);
+    let mut replaced = vec![false; history.entries.len()];
+    for edit in edits {
+        match edit {
+            Edit::DropEntry(entry) => {
+                reachable(history, *entry)?;
+                left.dropped[entry.0] = true;
+            }
+            Edit::DropMessage(message) => {
+                let found = history
+                    .messages
+                    .get(message.0)
+                    .ok_or(Refusal::NoMessage { message: *message })?;
+                if found.entries.start < history.reach.0 {
+                    return Err(Refusal::Boundary { message: *message });
+                }
+                left.gone[message.0] = true;
+                left.dropped[found.entries.clone()].fill(true);
+            }
+            Edit::ReplaceText { entry, .. } => {
+                let found = reachable(history, *entry)?;
+                if !found.is_editable() || found.is_call() {
+                    return Err(Refusal::Fixed { entry: *entry });
+                }
+                once(&mut replaced, *entry)?;
+            }
+            Edit::ReplaceArguments { entry, object } => {
+                let found = reachable(history, *entry)?;
+                if !found.is_editable() || !found.is_call() {
+                    return Err(Refusal::Fixed { entry: *entry });
+                }
+                once(&mut replaced, *entry)?;
+                for (key, field) in object {
+                    if let Field::Json(json) = field
+                        && serde_json::from_str::<&RawValue>(json).is_err()
+                    {
+                        return Err(Refusal::NotJson { entry: *entry, key: key.clone() });
+                    }
+                }
+            }
+            Edit::Insert { before, .. } => {
+                if before.0 > history.messages.len() {
+                    return Err(Refusal::NoMessage { message: *before });
+                }
+                let closed = history
+                    .messages
+                    .get(before.0)
+                    .is_some_and(|message| message.entries.start < history.reach.0);
+                if closed {
+                    return Err(Refusal::Boundary { message: *before });
+                }
+                left.note_before[before.0] = true;
+            }
+        }
+    }
+    if let Some(at) = (0..replaced.len()).find(|&at| replaced[at] && left.dropped[at]) {
+        return Err(Refusal::Twice { entry: EntryId(at) });
+    }
+    for (m, message) in history.messages.iter().enumerate() {
+        let emptied =
+            !message.entries.is_empty() && message.entry_ids().all(|entry| left.dropped[entry.0]);
+        left.gone[m] |= emptied;
+    }
+    Ok(left)
+}
+
+fn reachable<'h, 'a>(
+    history: &'h History<'a>,
+    entry: EntryId,
+) -> Result<&'h crate::entry::Entry<'a>, Refusal> {
+    let found = history.entry(entry).ok_or(Refusal::NoEntry { entry })?;
+    if entry < history.reach {
+        return Err(Refusal::Boundary { message: found.message });
+    }
+    Ok(found)
+}
+
+fn once(replaced: &mut [bool], entry: EntryId) -> Result<(), Refusal> {
+    match std::mem::replace(&mut replaced[entry.0], true) {
+        true => Err(Refusal::Twice { entry }),
+        false => Ok(()),
+    }
+}
+
+/// A turn leaves whole or not at all.
+fn whole_turns(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
+    let mut counts = vec![(0_usize, 0_usize); history.turns.len()];
+    for (turn, &dropped) in history.turn_of.iter().zip(&left.dropped) {
+        if let Some(turn) = turn {
+            counts[turn.0].0 += 1;
+            counts[turn.0].1 += usize::from(dropped);
+        }
+    }
+    match counts.iter().position(|&(all, dropped)| dropped != 0 && dropped != all) {
+        Some(turn) => Err(Refusal::SplitTurn { turn: TurnId(turn) }),
+        None => Ok(()),
+    }
+}
