@@ -1,0 +1,1 @@
+//! The formats seen from outside.
