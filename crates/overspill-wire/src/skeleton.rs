@@ -10,14 +10,14 @@ use overspill::history::{History, Preamble, Rules};
 use crate::json::{Span, Value, decode};
 
 /// What a format's reader finds. It holds spans alone, so it can live beside the bytes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Skeleton {
     pub(crate) rules: Rules,
     pub(crate) instructions: Vec<Span>,
     pub(crate) tools: Vec<Span>,
     pub(crate) model: Option<Span>,
     /// The list of messages, or the one string that stands for it.
-    pub(crate) list: Option<Span>,
+    pub(crate) list: Span,
     pub(crate) messages: Vec<MessageAt>,
     pub(crate) parts: Vec<PartAt>,
     /// Lists whose elements can leave one by one.
@@ -115,6 +115,23 @@ pub(crate) struct ListAt {
 }
 
 impl Skeleton {
+    /// An empty skeleton whose messages stand in `list`.
+    pub(crate) fn over(list: Value<'_>) -> Self {
+        Self {
+            rules: Rules::default(),
+            instructions: Vec::new(),
+            tools: Vec::new(),
+            model: None,
+            list: list.span(),
+            messages: Vec::new(),
+            parts: Vec::new(),
+            lists: Vec::new(),
+            elements: Vec::new(),
+            literals: Vec::new(),
+            images: Vec::new(),
+        }
+    }
+
     /// Opens the next message.
     pub(crate) fn message(&mut self, role: Role, at: Value<'_>) -> &mut MessageAt {
         let start = self.parts.len();

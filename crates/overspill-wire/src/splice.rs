@@ -27,9 +27,7 @@ pub(crate) fn splice(
     skeleton: &Skeleton,
     changes: &[Change],
 ) -> String {
-    let Some(list) = skeleton.list.filter(|_| !changes.is_empty()) else {
-        return text.to_owned();
-    };
+    let list = skeleton.list;
     let edits = Edits::of(skeleton, changes);
     let mut writer = Writer { format, text, skeleton, patches: edits.patches, next: 0 };
     let mut out = String::with_capacity(text.len());

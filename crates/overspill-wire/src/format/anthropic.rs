@@ -19,7 +19,7 @@ pub(super) fn is_own_block(kind: &str) -> bool {
 
 pub(super) fn read(root: Value<'_>) -> Result<Skeleton, WireError> {
     let messages = list(need(root, "messages", FORMAT)?, FORMAT)?;
-    let mut out = Skeleton { list: Some(messages.span()), ..Skeleton::default() };
+    let mut out = Skeleton::over(messages);
     out.rules.user_first = true;
     out.rules.responses_apart = true;
     out.rules.returns = ReturnPlace::NextAndFirst;

@@ -12,7 +12,7 @@ const FORMAT: Format = Format::Chat;
 
 pub(super) fn read(root: Value<'_>) -> Result<Skeleton, WireError> {
     let messages = list(need(root, "messages", FORMAT)?, FORMAT)?;
-    let mut out = Skeleton { list: Some(messages.span()), ..Skeleton::default() };
+    let mut out = Skeleton::over(messages);
     out.rules.returns = ReturnPlace::Next;
     out.model = optional(root, "model", FORMAT)?.map(Value::span);
     for key in ["tools", "functions"] {

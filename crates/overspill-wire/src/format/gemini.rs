@@ -18,7 +18,7 @@ const FILE_DATA: [&str; 2] = ["fileData", "file_data"];
 
 pub(super) fn read(root: Value<'_>) -> Result<Skeleton, WireError> {
     let contents = list(need(root, "contents", FORMAT)?, FORMAT)?;
-    let mut out = Skeleton { list: Some(contents.span()), ..Skeleton::default() };
+    let mut out = Skeleton::over(contents);
     out.rules.user_first = true;
     out.rules.responses_apart = true;
     out.rules.returns = ReturnPlace::Next;

@@ -12,7 +12,7 @@ use crate::skeleton::{Home, ImageAt, PartKind, Place, Skeleton, TextAt};
 const FORMAT: Format = Format::PydanticAi;
 
 pub(super) fn read(root: Value<'_>) -> Result<Skeleton, WireError> {
-    let mut out = Skeleton { list: Some(list(root, FORMAT)?.span()), ..Skeleton::default() };
+    let mut out = Skeleton::over(list(root, FORMAT)?);
     out.rules.returns = ReturnPlace::Next;
     let mut instructions = None;
     for message in root.items() {

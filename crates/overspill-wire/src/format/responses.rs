@@ -11,7 +11,7 @@ const FORMAT: Format = Format::Responses;
 
 pub(super) fn read(root: Value<'_>) -> Result<Skeleton, WireError> {
     let input = need(root, "input", FORMAT)?;
-    let mut out = Skeleton { list: Some(input.span()), ..Skeleton::default() };
+    let mut out = Skeleton::over(input);
     out.rules.continues = root.any(&["previous_response_id", "conversation"]).is_some();
     out.model = optional(root, "model", FORMAT)?.map(Value::span);
     out.instructions.extend(optional(root, "instructions", FORMAT)?.map(Value::span));

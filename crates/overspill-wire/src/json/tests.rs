@@ -90,7 +90,8 @@ proptest! {
             .encode_utf16()
             .map(|unit| format!("\\u{unit:04x}"))
             .collect();
-        prop_assert_eq!(decode(&format!("\"{ascii}\"")), text.as_str());
+        let literal = format!("\"{ascii}\"");
+        prop_assert_eq!(decode(&literal), text.as_str());
     }
 
     #[test]
