@@ -9,6 +9,13 @@ use overspill::history::{History, Preamble, Rules};
 
 use crate::json::{Span, Value, decode};
 
+/// Whether a view holds the texts. Whether a plan can be applied does not depend on them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Words {
+    Decoded,
+    LeftOut,
+}
+
 /// What a format's reader finds. It holds spans alone, so it can live beside the bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Skeleton {
@@ -47,6 +54,8 @@ pub(crate) struct PartAt {
     pub(crate) place: Place,
     /// The list it is an element of, and which.
     pub(crate) home: Option<Home>,
+    /// How many elements behind it leave with it.
+    pub(crate) trail: usize,
     pub(crate) signature: Option<Span>,
     pub(crate) cache_marker: bool,
     pub(crate) cited: bool,
@@ -156,6 +165,7 @@ impl Skeleton {
             text: TextAt::Nowhere,
             place: Place::Nowhere,
             home: None,
+            trail: 0,
             signature: None,
             cache_marker: false,
             cited: false,
@@ -206,7 +216,7 @@ impl Skeleton {
     }
 
     /// The view on `text`, which is the text this skeleton was read from.
-    pub(crate) fn history<'a>(&self, text: &'a str) -> History<'a> {
+    pub(crate) fn history<'a>(&self, text: &'a str, words: Words) -> History<'a> {
         let mut builder = History::builder(self.rules);
         builder.preamble(Preamble {
             instructions: self.instructions.iter().map(|span| decode(span.of(text))).collect(),
@@ -222,13 +232,13 @@ impl Skeleton {
                 builder.usage(usage);
             }
             for part in &self.parts[message.parts.clone()] {
-                builder.entry(self.entry(part, text));
+                builder.entry(self.entry(part, text, words));
             }
         }
         builder.build()
     }
 
-    fn entry<'a>(&self, part: &PartAt, text: &'a str) -> Entry<'a> {
+    fn entry<'a>(&self, part: &PartAt, text: &'a str, words: Words) -> Entry<'a> {
         let literal = |span: Option<Span>| span.map(|span| decode(span.of(text)));
         let id = |span: Option<Span>| literal(span).unwrap_or_default();
         let kind = match &part.kind {
@@ -252,6 +262,7 @@ impl Skeleton {
         };
         let words = match &part.text {
             TextAt::Nowhere => Cow::Borrowed(""),
+            _ if words == Words::LeftOut => Cow::Borrowed(""),
             TextAt::Literal(span) => decode(span.of(text)),
             TextAt::Raw(span) => Cow::Borrowed(span.of(text)),
             TextAt::Literals(range) => {

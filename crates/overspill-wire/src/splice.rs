@@ -4,7 +4,7 @@ use overspill::history::Change;
 
 use crate::Format;
 use crate::json::{Span, quote};
-use crate::skeleton::{Place, Skeleton};
+use crate::skeleton::{PartAt, Place, Skeleton};
 
 /// New text in the place of a span; an empty one deletes it.
 #[derive(Debug)]
@@ -115,11 +115,11 @@ fn removals(skeleton: &Skeleton, dropped: &[bool], gone: &[bool], patches: &mut 
     let mut inside = Vec::new();
     for (message, _) in skeleton.messages.iter().zip(gone).filter(|(_, gone)| !**gone) {
         for part in message.parts.clone() {
-            let Some(home) = skeleton.parts[part].home else { continue };
-            if dropped[part] {
+            let PartAt { home, trail, .. } = skeleton.parts[part];
+            if let Some(home) = home.filter(|_| dropped[part]) {
                 let marks = &mut leaving[home.list];
                 marks.resize(skeleton.elements(home.list).len(), false);
-                marks[home.element] = true;
+                marks[home.element..=home.element + trail].fill(true);
                 inside.push(home.list);
             }
         }

@@ -94,18 +94,21 @@ fn read_prompt(out: &mut Skeleton, part: Value<'_>, home: Home) -> Result<(), Wi
     let items = out.list(list(content, FORMAT)?, Some(home));
     for (element, item) in content.items().enumerate() {
         let home = Home { list: items, element };
+        // A cache point stands behind what it marks, and leaves with it.
+        if element > 0
+            && item.get("kind").is_some_and(|kind| kind.is("cache-point"))
+            && let Some(marked) = out.parts.last_mut()
+        {
+            marked.cache_marker = true;
+            marked.trail += 1;
+            continue;
+        }
         let text = if item.is_string() { Some(item) } else { text_content(item) };
         let kind = match (text, image(item)) {
             (Some(_), _) => PartKind::Text,
             (None, Some(image)) => PartKind::Image(image),
             (None, None) => PartKind::Other,
         };
-        // A cache point stands behind what it marks.
-        if item.get("kind").is_some_and(|kind| kind.is("cache-point"))
-            && let Some(before) = out.parts.last_mut()
-        {
-            before.cache_marker = true;
-        }
         let read = out.part(Role::User, kind, item);
         read.home = Some(home);
         if let Some(text) = text {

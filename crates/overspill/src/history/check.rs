@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::fault::{Fault, Survivors, faults};
 use super::plan::{Edit, Field};
 use super::{History, TurnId};
-use crate::entry::{EntryId, MessageId};
+use crate::entry::{EntryId, Kind, MessageId};
 
 /// Why a plan cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -44,6 +44,12 @@ pub enum Refusal {
         /// The entry.
         entry: EntryId,
     },
+    /// A return would be dropped whose call only the provider has.
+    #[error("entry {} answers a call that the provider keeps, and has to stay", .entry.0)]
+    AnswersElsewhere {
+        /// The return.
+        entry: EntryId,
+    },
     /// Two edits touch the same entry.
     #[error("entry {} is edited twice", .entry.0)]
     Twice {
@@ -71,6 +77,7 @@ pub enum Refusal {
 
 pub(super) fn check(history: &History<'_>, edits: &[Edit]) -> Result<(), Refusal> {
     let left = survivors(history, edits)?;
+    may_leave(history, &left)?;
     whole_turns(history, &left)?;
     let after = faults(history, &left);
     if after.is_empty() {
@@ -167,6 +174,21 @@ fn once(replaced: &mut [bool], entry: EntryId) -> Result<(), Refusal> {
         true => Err(Refusal::Twice { entry }),
         false => Ok(()),
     }
+}
+
+/// What nobody knows leaves only with its message, and an answer to a call that the provider
+/// keeps does not leave at all.
+fn may_leave(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
+    for (at, entry) in history.entries.iter().enumerate().filter(|(at, _)| left.dropped[*at]) {
+        let id = EntryId(at);
+        if matches!(entry.kind, Kind::Other) && !left.gone[entry.message.0] {
+            return Err(Refusal::Fixed { entry: id });
+        }
+        if history.rules.continues && entry.is_return() && history.call_of(id).is_none() {
+            return Err(Refusal::AnswersElsewhere { entry: id });
+        }
+    }
+    Ok(())
 }
 
 /// A turn leaves whole or not at all.

@@ -1,6 +1,6 @@
 //! Which return answers which call?
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use crate::entry::{Entry, EntryId, Kind};
 
@@ -18,37 +18,33 @@ pub(super) struct Pairing {
 impl Pairing {
     /// Matches host tools only; `groups` says which response each entry of the model is part of.
     pub(super) fn of(entries: &[Entry<'_>], groups: &[Option<usize>]) -> Self {
+        let named =
+            entries.iter().any(|entry| matches!(entry.kind, Kind::Return { name: Some(_), .. }));
+        let mut open = OpenCalls::default();
         let mut partner = vec![None; entries.len()];
-        let mut open: HashMap<Key<'_>, Calls> = HashMap::new();
+        let mut waiting: Vec<usize> = Vec::new();
         for (at, entry) in entries.iter().enumerate() {
             match &entry.kind {
-                Kind::Call { id, name } => {
-                    let group = groups[at].unwrap_or_default();
-                    for key in [Key::Named(id, name), Key::Any(id)] {
-                        open.entry(key).or_default().push(group, at);
+                Kind::Call { .. } => {
+                    if waiting.last().is_some_and(|&last| groups[last] != groups[at]) {
+                        open.push(entries, &mut waiting, named);
                     }
+                    waiting.push(at);
                 }
                 Kind::Return { id, name, .. } => {
-                    let named = name.as_deref().map(|name| Key::Named(id, name));
+                    open.push(entries, &mut waiting, named);
+                    let exact = name.as_deref().map(|name| Key::Named(id, name));
                     // An empty id with another name is no match at all.
-                    let any = (!id.is_empty() || name.is_none()).then_some(Key::Any(id));
-                    let keys = [named, any];
-                    let mut found = None;
-                    for key in keys.iter().flatten() {
-                        found = found.or_else(|| open.get_mut(key)?.take(&partner));
-                    }
-                    // A second return to the same call leaves with it all the same.
-                    for key in keys.iter().flatten() {
-                        found = found.or_else(|| open.get(key)?.last);
-                    }
-                    if let Some(call) = found {
+                    let loose = (!id.is_empty() || name.is_none()).then_some(Key::Any(id));
+                    let keys = || exact.iter().chain(&loose);
+                    // A second return to a call leaves with it, so it is matched as well.
+                    let call = keys()
+                        .find_map(|key| open.take(key, &partner))
+                        .or_else(|| keys().find_map(|key| open.answered.get(key).copied()));
+                    if let Some(call) = call {
                         partner[at] = Some(EntryId(call));
                         partner[call].get_or_insert(EntryId(at));
-                        for key in keys.iter().flatten() {
-                            if let Some(calls) = open.get_mut(key) {
-                                calls.last = Some(call);
-                            }
-                        }
+                        open.answered.extend(keys().map(|&key| (key, call)));
                     }
                 }
                 _ => {}
@@ -66,39 +62,49 @@ impl Pairing {
     }
 }
 
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Key<'e> {
     Named(&'e str, &'e str),
     Any(&'e str),
 }
 
-/// The calls of one key: responses newest last, the calls of each in order.
+/// A stack of open calls for each key, all in one list of links.
 #[derive(Default)]
-struct Calls {
-    open: Vec<(usize, VecDeque<usize>)>,
-    /// The call that was answered last.
-    last: Option<usize>,
+struct OpenCalls<'e> {
+    top: HashMap<Key<'e>, usize>,
+    /// A call, and the link below it.
+    links: Vec<(usize, Option<usize>)>,
+    /// The call of each key that was answered last.
+    answered: HashMap<Key<'e>, usize>,
 }
 
-impl Calls {
-    fn push(&mut self, group: usize, call: usize) {
-        match self.open.last_mut() {
-            Some((last, calls)) if *last == group => calls.push_back(call),
-            _ => self.open.push((group, VecDeque::from([call]))),
+impl<'e> OpenCalls<'e> {
+    /// Puts the calls of one response on the stacks, the last first, so that the first is found
+    /// first.
+    fn push(&mut self, entries: &'e [Entry<'_>], calls: &mut Vec<usize>, named: bool) {
+        for call in calls.drain(..).rev() {
+            if let Kind::Call { id, name } = &entries[call].kind {
+                let exact = named.then_some(Key::Named(id, name));
+                for key in [Key::Any(id)].into_iter().chain(exact) {
+                    let below = self.top.insert(key, self.links.len());
+                    self.links.push((call, below));
+                }
+            }
         }
     }
 
-    /// The nearest open call. Each call stands under two keys, so one may be answered already;
-    /// it is thrown away here, once, which keeps the whole linear.
-    fn take(&mut self, partner: &[Option<EntryId>]) -> Option<usize> {
-        while let Some((_, calls)) = self.open.last_mut() {
-            while let Some(call) = calls.pop_front() {
-                if partner[call].is_none() {
-                    return Some(call);
-                }
+    /// The nearest open call. A call may stand on two stacks, so one may be answered already; it
+    /// is taken off here, once, which keeps the whole linear.
+    fn take(&mut self, key: &Key<'e>, partner: &[Option<EntryId>]) -> Option<usize> {
+        loop {
+            let (call, below) = self.links[*self.top.get(key)?];
+            match below {
+                Some(below) => self.top.insert(*key, below),
+                None => self.top.remove(key),
+            };
+            if partner[call].is_none() {
+                return Some(call);
             }
-            self.open.pop();
         }
-        None
     }
 }

@@ -82,16 +82,19 @@ pub(super) fn turns(
 ) -> (Vec<Turn>, Vec<Option<TurnId>>) {
     let mut turns: Vec<Turn> = Vec::new();
     let mut turn_of = vec![None; entries.len()];
-    let mut of_group: HashMap<usize, TurnId> = HashMap::new();
+    let mut of_group: Vec<Option<TurnId>> = Vec::new();
     for (m, message) in messages.iter().enumerate() {
         if message.role == Role::Assistant {
             // A response without a single entry is a turn of its own.
             let group = groups.get(message.entries.clone()).and_then(|groups| *groups.first()?);
-            let known = group.and_then(|group| of_group.get(&group).copied());
+            let known = group.and_then(|group| of_group.get(group).copied().flatten());
             let turn = known.unwrap_or(TurnId(turns.len()));
             if known.is_none() {
                 turns.push(Turn::default());
-                of_group.extend(group.map(|group| (group, turn)));
+            }
+            if let Some(group) = group {
+                of_group.resize(of_group.len().max(group + 1), None);
+                of_group[group] = Some(turn);
             }
             turns[turn.0].response.push(MessageId(m));
             for id in message.entry_ids() {

@@ -1,0 +1,49 @@
+//! Histories recorded with Pydantic AI.
+
+use std::path::Path;
+
+use overspill::history::Plan;
+use overspill_wire::Format;
+use serde_json::Value;
+
+use crate::support::{applied, parse};
+
+fn golden() -> Option<Vec<String>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
+    let folder = if folder.is_dir() { folder } else { "/tmp/shared/golden".into() };
+    let mut all = Vec::new();
+    for name in ["sliding_window", "clear_tool_results", "dedup_file_reads", "clamp", "transcript"]
+    {
+        let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).ok()?;
+        let file: Value = serde_json::from_str(&text).unwrap();
+        all.extend(file["histories"].as_object()?.values().map(Value::to_string));
+    }
+    Some(all)
+}
+
+#[test]
+fn recorded_histories_keep_their_bytes_and_stay_as_valid_as_they_were() {
+    let Some(histories) = golden() else {
+        println!("skipped: the recorded histories are not here");
+        return;
+    };
+    assert!(histories.len() > 50);
+    for text in histories {
+        let conversation = parse(Format::PydanticAi, &text);
+        assert_eq!(conversation.to_bytes(), text.as_bytes());
+        let history = conversation.history();
+        assert_eq!(
+            history.messages().len(),
+            serde_json::from_str::<Vec<Value>>(&text).unwrap().len()
+        );
+        let before = history.faults().len();
+        for turn in history.turns() {
+            let mut plan = Plan::default();
+            plan.drop_turn(turn);
+            if history.check(&plan).is_ok() {
+                let after = parse(Format::PydanticAi, &applied(&conversation, &plan));
+                assert!(after.history().faults().len() <= before, "{:?}", after.history().faults());
+            }
+        }
+    }
+}
