@@ -311,3 +311,6 @@ impl<'a> HistoryBuilder<'a> {
         History { rules, preamble, messages, entries, pairing, turns, turn_of, reach }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -118,8 +118,13 @@ fn read_item(out: &mut Skeleton, item: Value<'_>) -> Result<(), WireError> {
         Some(kind) if kind.starts_with("compaction") => {
             one(out, Role::Assistant, PartKind::Boundary, item, None, |_| Place::Nowhere);
         }
-        Some(kind) if kind.ends_with("_output") && call_id.or(id("id")?).is_some() => {
-            read_output(out, item, call_id.or(id("id")?))?;
+        // This one alone says `id` for the call it answers.
+        Some("local_shell_call_output") => read_output(out, item, call_id.or(id("id")?))?,
+        Some("function_call_output" | "custom_tool_call_output") => {
+            read_output(out, item, call_id)?;
+        }
+        Some(kind) if kind.ends_with("_output") && call_id.is_some() => {
+            read_output(out, item, call_id)?;
         }
         Some(kind) if kind.ends_with("_call") && call_id.is_some() => {
             let call = PartKind::Call { id: call_id, name: id("type")? };

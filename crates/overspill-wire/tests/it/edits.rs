@@ -94,8 +94,7 @@ fn half_a_turn_stays() {
         Format::Chat,
         CHAT,
         |plan| plan.insert(MessageId(3), Note::Warning, Words::text("x")),
-        "the history would become invalid: entry 3 is a return that does not follow its response \
-         directly",
+        "a note cannot stand inside turn 0; put it before or after",
     );
     refused(Format::Chat, CHAT, |plan| plan.drop_entry(EntryId(99)), "there is no entry 99");
     refused(
@@ -289,10 +288,13 @@ fn a_return_whose_call_the_provider_keeps_stays() {
     );
 }
 
+const COMPACTION: &str = r#"{"content": null, "id": "cmp_1", "provider_name": "openai", "provider_details": {"encrypted_content": "x"}, "part_kind": "compaction"},"#;
+
 #[test]
 fn pydantic_parts_leave_one_by_one() {
-    let text = include_str!("../fixtures/pydantic_ai.json");
-    let conversation = parse(Format::PydanticAi, text);
+    // Without the compaction, behind which nothing could be reached.
+    let text = include_str!("../fixtures/pydantic_ai.json").replace(COMPACTION, "");
+    let conversation = parse(Format::PydanticAi, &text);
     let mut plan = Plan::default();
     plan.drop_turn(&conversation.history().turns()[0]);
     // The text before the cache point takes it along.
@@ -311,17 +313,19 @@ fn pydantic_parts_leave_one_by_one() {
         assert!(out.contains(wanted), "{wanted}\n{out}");
     }
     assert!(!out.contains("Three calls.") && !out.contains("retry-prompt"));
+}
 
-    // A prompt that would be empty leaves as a whole.
-    let mut plan = Plan::default();
-    let prompt: Vec<EntryId> = conversation.history().messages()[0].entry_ids().collect();
-    plan.drop_entry(prompt[1]);
-    plan.drop_entry(prompt[2]);
-    for &entry in &prompt[3..5] {
-        plan.drop_entry(entry);
-    }
-    let history = conversation.history();
-    assert_eq!(history.check(&plan), Ok(()));
+#[test]
+fn a_prompt_of_which_nothing_is_left_leaves_its_request() {
+    check(
+        Format::PydanticAi,
+        r#"[{"kind":"request","parts":[{"part_kind":"user-prompt","content":["a","b"]},{"part_kind":"user-prompt","content":"c"}]}]"#,
+        |plan| {
+            plan.drop_entry(EntryId(0));
+            plan.drop_entry(EntryId(1));
+        },
+        r#"[{"kind":"request","parts":[{"part_kind":"user-prompt","content":"c"}]}]"#,
+    );
 }
 
 #[test]

@@ -107,8 +107,7 @@ fn wrong_shapes_name_the_place() {
     let wrong = |format, text: &str| {
         overspill_wire::Conversation::parse(format, text.to_owned().into()).unwrap_err().to_string()
     };
-    insta::assert_snapshot!(
-        [
+    let said = [
             wrong(Format::Chat, "{}"),
             wrong(Format::Chat, r#"{"messages":[{"role":"user","content":"a"},{"role":7}]}"#),
             wrong(Format::Chat, r#"{"messages":[{"role":"robot","content":"a"}]}"#),
@@ -126,8 +125,22 @@ fn wrong_shapes_name_the_place() {
             wrong(Format::PydanticAi, r#"{"messages":[]}"#),
             wrong(Format::PydanticAi, r#"[{"kind":"request","parts":[{"content":"a"}]}]"#),
             wrong(Format::Chat, r#"{"messages":[]"#),
-        ]
-        .join("\n"),
-        @""
-    );
+    ];
+    let wanted = [
+        "$: expected an object with `messages` in OpenAI Chat Completions",
+        "$.messages[1].role: expected a string in OpenAI Chat Completions",
+        "$.messages[0].role: expected a role in OpenAI Chat Completions",
+        "$.messages[0].content[0]: expected an object with `text` in OpenAI Chat Completions",
+        "$.messages: expected a list in OpenAI Chat Completions",
+        "$.input[0]: expected an item with a `type` or a `role` in OpenAI Responses",
+        "$.input: expected a string or a list of items in OpenAI Responses",
+        "$.messages[0].content[0]: expected no `tool_use` outside a response in Anthropic Messages",
+        "$.messages[0].role: expected `user`, `assistant` or `system` in Anthropic Messages",
+        "$.messages[0]: expected an object with `content` in Anthropic Messages",
+        "$.contents[0].parts[0].text: expected a string in Gemini generateContent",
+        "$: expected a list in Pydantic AI messages",
+        "$[0].parts[0]: expected an object with `part_kind` in Pydantic AI messages",
+        "the text is not JSON: the JSON text ends too early (byte 14)",
+    ];
+    assert_eq!(said, wanted);
 }

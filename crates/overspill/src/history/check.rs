@@ -38,6 +38,12 @@ pub enum Refusal {
         /// The turn.
         turn: TurnId,
     },
+    /// A note would stand between a response and its returns, or inside a response.
+    #[error("a note cannot stand inside turn {}; put it before or after", .turn.0)]
+    InsideTurn {
+        /// The turn.
+        turn: TurnId,
+    },
     /// What the edit replaces must not change.
     #[error("entry {} must not change: it is signed, cited, or no text", .entry.0)]
     Fixed {
@@ -78,6 +84,7 @@ pub enum Refusal {
 pub(super) fn check(history: &History<'_>, edits: &[Edit]) -> Result<(), Refusal> {
     let left = survivors(history, edits)?;
     may_leave(history, &left)?;
+    outside_turns(history, &left)?;
     whole_turns(history, &left)?;
     let after = faults(history, &left);
     if after.is_empty() {
@@ -186,6 +193,23 @@ fn may_leave(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
         }
         if history.rules.continues && entry.is_return() && history.call_of(id).is_none() {
             return Err(Refusal::AnswersElsewhere { entry: id });
+        }
+    }
+    Ok(())
+}
+
+/// A note stands before a turn or after it, also where a format would bear it inside: what comes
+/// with reasoning has to follow it directly.
+fn outside_turns(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
+    for (m, message) in history.messages.iter().enumerate() {
+        if !left.note_before[m] || left.gone[m] {
+            continue;
+        }
+        let kept = message.entry_ids().filter(|entry| !left.dropped[entry.0]);
+        for turn in kept.filter_map(|entry| history.turn_of(entry)) {
+            if history.turns[turn.0].response.first().is_some_and(|first| first.0 < m) {
+                return Err(Refusal::InsideTurn { turn });
+            }
         }
     }
     Ok(())
