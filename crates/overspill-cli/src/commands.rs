@@ -7,10 +7,13 @@ mod grep;
 mod list;
 mod pipe;
 mod read;
+mod replay;
 mod run;
 mod show;
 mod verify;
 mod view;
+
+pub(crate) use replay::Named;
 
 use crate::cli::{Cli, Command, Config};
 use crate::failure::Failure;
@@ -29,5 +32,6 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
         Command::Completions(args) => completions::completions(&args),
+        Command::Replay(args) => replay::replay(common, &args),
     }
 }
