@@ -63,6 +63,7 @@ mod problem;
 mod raw;
 mod report;
 mod resolve;
+mod section;
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -207,7 +207,7 @@ impl Piece {
 fn pieces(payloads: Vec<Payload>, policy: &Policy) -> Vec<(u32, Piece)> {
     let mut pieces = Vec::new();
     let mut texts: Vec<String> = Vec::new();
-    let mut flush = |texts: &mut Vec<String>, next: usize, pieces: &mut Vec<(u32, Piece)>| {
+    let flush = |texts: &mut Vec<String>, next: usize, pieces: &mut Vec<(u32, Piece)>| {
         if !texts.is_empty() {
             let first = (next - texts.len()) as u32;
             let specimen = Specimen::of_texts(std::mem::take(texts), policy);

@@ -76,8 +76,8 @@ fn nearest<'a>(said: &str, choices: &[&'a str]) -> Option<&'a str> {
         let most = choice.len().div_ceil(3);
         if said.len().abs_diff(choice.len()) > most { usize::MAX } else { distance(&said, choice) }
     };
-    let best = choices.iter().copied().min_by_key(|choice| slips(choice))?;
-    if slips(best) <= best.len().div_ceil(3) {
+    let (least, best) = choices.iter().map(|choice| (slips(choice), *choice)).min()?;
+    if least <= best.len().div_ceil(3) {
         return Some(best);
     }
     choices.iter().copied().find(|choice| said.len() >= 4 && choice.contains(&said))

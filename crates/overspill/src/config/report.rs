@@ -142,7 +142,7 @@ fn action_shape(action: &Action) -> Option<Map<String, Value>> {
     })
 }
 
-fn name_of<T: PartialEq>(value: T, choices: &[(&'static str, T)]) -> Value {
+fn name_of<T: Copy + PartialEq>(value: T, choices: &[(&'static str, T)]) -> Value {
     choices.iter().find(|(_, choice)| *choice == value).map(|(name, _)| *name).into()
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::problem::{Problem, did_you_mean, list, quoted};
-use super::raw::{Given, RawAction, RawBand, RawConfig, Said};
+use super::raw::{RawAction, RawBand, RawConfig};
+use super::section::{Given, Said};
 use super::{Config, Preset, StoreConfig};
 use crate::action::{Action, Spill, Summarize};
 use crate::band::{Band, Bands};
