@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Records the outputs that `overspill demo` works on: real tools, run on this project's own tree.
+#
+#     crates/overspill-cli/demo/record.sh [FOLDER]
+#
+# It clones HEAD into FOLDER (by default a temporary folder, removed afterwards; a given one is
+# kept, so that a second recording builds less), plants one bug there, records, and writes
+# *.out beside this script. Needs bash, git, GNU grep and sed, and cargo; takes a few minutes.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+tree=${1:-$(mktemp -d)}
+[ $# -gt 0 ] || trap 'rm -rf "$tree"' EXIT
+[ -d "$tree/.git" ] || git clone -q "$(git -C "$here" rev-parse --show-toplevel)" "$tree"
+cd "$tree"
+git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD
+
+# One recording must not depend on who made it, or where.
+unset CARGO_TARGET_DIR RUSTFLAGS
+export CARGO_TERM_COLOR=never GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C.UTF-8
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+sysroot=$(rustc --print sysroot)
+
+# record NAME STATUS COMMAND…: writes what COMMAND prints to NAME.out, paths of this machine
+# replaced, and insists on its exit status, which demo.rs repeats.
+record() {
+  local name=$1 expected=$2 status=0
+  shift 2
+  "$@" >"$here/$name.out" 2>&1 </dev/null || status=$?
+  if [ "$status" -ne "$expected" ]; then
+    echo "$name: exit status $status instead of $expected" >&2
+    tail -n 20 "$here/$name.out" >&2
+    exit 1
+  fi
+  sed -i -e "s#$tree#/src/overspill#g" \
+    -e "s#$cargo_home/registry/src/[^/]*/#/cargo/registry/#g" \
+    -e "s#$sysroot#/rust#g" "$here/$name.out"
+  printf '%-8s %8d bytes\n' "$name" "$(wc -c <"$here/$name.out")"
+}
+
+# Plants a bug by a sed script, and sees to it that it took.
+plant() {
+  sed -i "$2" "$1"
+  ! git diff --quiet -- "$1" || { echo "the bug planted in $1 no longer takes" >&2; exit 1; }
+}
+
+record file 0 cat crates/overspill/src/lines.rs
+record search 0 grep -rn 'fn ' crates/overspill
+record json 0 cargo metadata --no-deps --offline --format-version 1
+rustc --edition 2024 --crate-type lib --emit obj -C opt-level=s -o ansi.o crates/overspill/src/ansi.rs
+record binary 0 cat ansi.o
+rm ansi.o
+
+# Digits are grouped from the left, not from the right: 123,45 instead of 12,345.
+plant crates/overspill/src/marker.rs 's/(digits.len() - i).is_multiple_of(3)/i.is_multiple_of(3)/'
+record status 0 git status --short
+export RUST_BACKTRACE=1 INSTA_UPDATE=no
+record test 101 cargo test --offline -p overspill -p overspill-store --no-fail-fast
+git checkout -q .
+
+# A field is renamed where it is declared and nowhere else, and an import is left over.
+plant crates/overspill/src/store/receipt.rs 's/pub lines: u64/pub line_count: u64/'
+plant crates/overspill/src/measure.rs 's/^use std::sync::Arc;/use std::collections::HashMap;\n&/'
+record build 101 cargo check --offline -p overspill --all-targets --color always
