@@ -32,7 +32,7 @@ record() {
     tail -n 20 "$here/$name.out" >&2
     exit 1
   fi
-  sed -i -e "s#$tree#/src/overspill#g" \
+  LC_ALL=C sed -i -e "s#$tree#/src/overspill#g" \
     -e "s#$cargo_home/registry/src/[^/]*/#/cargo/registry/#g" \
     -e "s#$sysroot#/rust#g" "$here/$name.out"
   printf '%-8s %8d bytes\n' "$name" "$(wc -c <"$here/$name.out")"
@@ -47,9 +47,10 @@ plant() {
 record file 0 cat crates/overspill/src/lines.rs
 record search 0 grep -rn 'fn ' crates/overspill
 record json 0 cargo metadata --no-deps --offline --format-version 1
-rustc --edition 2024 --crate-type lib --emit obj -C opt-level=s -o ansi.o crates/overspill/src/ansi.rs
-record binary 0 cat ansi.o
-rm ansi.o
+rustc --edition 2024 --crate-type lib --emit obj -g --remap-path-prefix "$tree=/src/overspill" \
+  -A dead_code -o measure.o crates/overspill/src/measure.rs
+record binary 0 cat measure.o
+rm measure.o
 
 # Digits are grouped from the left, not from the right: 123,45 instead of 12,345.
 plant crates/overspill/src/marker.rs 's/(digits.len() - i).is_multiple_of(3)/i.is_multiple_of(3)/'
