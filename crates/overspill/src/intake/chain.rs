@@ -117,7 +117,7 @@ impl Run<'_> {
 
     async fn summary(
         &self,
-        specimen: &Specimen,
+        specimen: &mut Specimen,
         admitted: &mut Admitted,
     ) -> Result<String, SummaryError> {
         let (Some(summarizer), Some(store)) = (&self.policy.summarizer, &self.policy.store) else {
@@ -126,6 +126,7 @@ impl Run<'_> {
         if specimen.kind() == Kind::Binary {
             return Err(SummaryError::new("it is not text"));
         }
+        let chars = specimen.size().chars;
         let text = specimen.text(store).await?;
         let summary = match summarizer.summarize(&self.call.tool, &text).await {
             Ok(summary) => summary,
@@ -138,7 +139,7 @@ impl Run<'_> {
         if summary.text.trim().is_empty() {
             return Err(SummaryError::new("the summary is empty"));
         }
-        if count_chars(summary.text.as_bytes()) >= specimen.size().chars {
+        if count_chars(summary.text.as_bytes()) >= chars {
             return Err(SummaryError::new("the summary is no shorter than the output"));
         }
         Ok(summary.text)

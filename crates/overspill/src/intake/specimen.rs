@@ -203,8 +203,11 @@ impl Specimen {
     }
 
     /// The payload as text; a stream is read back from where it was stored.
-    pub(crate) async fn text(&self, store: &Arc<dyn Store>) -> Result<Cow<'_, str>, SummaryError> {
-        let handle = match (&self.body, &self.receipt) {
+    pub(crate) async fn text(
+        &mut self,
+        store: &Arc<dyn Store>,
+    ) -> Result<Cow<'_, str>, SummaryError> {
+        let handle = match (&mut self.body, &self.receipt) {
             (Body::Held(held), _) => return Ok(held.text()),
             (Body::Streamed(_), Some(receipt)) if receipt.bytes <= SUMMARIZED_BYTES => {
                 BlobName::Payload(receipt.handle.clone())

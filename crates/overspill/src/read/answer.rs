@@ -93,25 +93,23 @@ impl Answer {
             let (mut from, mut to) =
                 (hit.line.saturating_sub(args.context), (hit.line + args.context).min(total - 1));
             match covered {
-                Some((first, _)) if args.from_end => to = to.min(first.saturating_sub(1)),
+                Some((0, _)) if args.from_end => (from, to) = (1, 0),
+                Some((first, _)) if args.from_end => to = to.min(first - 1),
                 Some((_, last)) => from = from.max(last + 1),
                 None => {}
             }
+            // Its lines may all stand among those around its neighbour already.
             let mut rows = String::new();
             if args.context == 0 {
                 push_row(&mut rows, hit.line, ':', &hit.text);
-            } else if covered.is_none_or(|(first, last)| hit.line < first || hit.line > last) {
+            } else if from <= to {
                 let lines = Shown::read(stored, from, to + 1, strip_ansi).await?.lines;
                 for (line, text) in (from..).zip(&lines) {
                     push_row(&mut rows, line, if is_hit.contains(&line) { ':' } else { '-' }, text);
                 }
-            } else {
-                // It stands among the lines around its neighbour already.
-                shown += 1;
-                continue;
             }
             let apart = covered.is_some_and(|(first, last)| from > last + 1 || to + 1 < first);
-            if args.context > 0 && apart {
+            if args.context > 0 && apart && !rows.is_empty() {
                 rows.insert_str(if args.from_end { rows.len() } else { 0 }, "--\n");
             }
             chars += rows.chars().count();

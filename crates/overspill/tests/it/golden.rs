@@ -3,6 +3,7 @@
 
 mod bands;
 mod differences;
+mod read;
 mod text;
 mod truncate;
 

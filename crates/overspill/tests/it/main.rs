@@ -2,5 +2,6 @@
 
 mod golden;
 mod intake;
+mod read;
 mod rooms;
 mod support;

@@ -124,3 +124,63 @@ pub(super) const JSON: &[Difference] = &[
         ],
     },
 ];
+
+pub(super) const READ: &[Difference] = &[
+    Difference {
+        reason: "only `\\n` ends a line",
+        cases: &[
+            "seps/(0, 200, False, None)",
+            "seps/(2, 2, False, None)",
+            "seps/(3, 2, True, None)",
+            "seps/(1, 1, False, None)",
+        ],
+    },
+    Difference {
+        reason: "with a pattern, `offset` is the line to search from, so that a match's number can be gone on from",
+        cases: &[
+            "lines2000/(1, 2, False, '1')",
+            "combining/(1, 2, False, '1')",
+            "json_lines/(1, 2, False, '1')",
+        ],
+    },
+    Difference {
+        reason: "a line is at most 2,000 characters, so that a long one can be read on",
+        cases: &[
+            "long_line/(3, 2, True, None)",
+            "long_line/(1, 1, False, None)",
+            "long_lines/(3, 2, True, None)",
+            "exact50k/(2, 2, False, None)",
+            "json_1line/(2, 2, False, None)",
+            "json_1line/(3, 2, True, None)",
+            "json_1line/(1, 2, False, '1')",
+        ],
+    },
+    Difference {
+        reason: "bytes that are not UTF-8 show as `\\xNN`, and only `\\n` ends a line",
+        cases: &[
+            "bin/(0, 3, False, None)",
+            "bin/(0, 2, True, None)",
+            "bin/(0, 1, True, None)",
+            "bin/(1, 2, False, '1')",
+            "bin/(0, 2, True, '1')",
+            "bad_utf8/(0, 3, False, None)",
+            "bad_utf8/(2, 2, False, None)",
+            "bad_utf8/(0, 2, True, None)",
+            "bad_utf8/(0, 5000, False, None)",
+            "bad_utf8/(0, 10, False, 'e')",
+            "bad_utf8/(0, 1, False, None)",
+            "bom16/(0, 200, False, None)",
+            "bom16/(0, 3, False, None)",
+            "bom16/(0, 2, True, None)",
+            "bom16/(0, 1, True, None)",
+            "bom16/(0, 10, False, '')",
+            "bom16/(0, 1, False, None)",
+            "bom16/(1, 1, False, None)",
+            "lone/(0, 200, False, None)",
+            "lone/(0, 3, False, None)",
+            "lone/(0, 2, True, None)",
+            "lone/(0, 10, False, '')",
+            "lone/(0, 1, False, None)",
+        ],
+    },
+];
