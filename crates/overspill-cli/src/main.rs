@@ -1,2 +1,27 @@
-//! The command line.
-fn main() {}
+//! The command line of Overspill: reduces what commands print, and reads back what it stored.
+
+mod cli;
+mod commands;
+mod failure;
+mod feed;
+mod output;
+mod settings;
+mod shelf;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    match commands::dispatch(cli) {
+        Ok(status) => ExitCode::from(status),
+        // Whoever read the output has seen enough of it.
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::error(&failure);
+            ExitCode::from(failure.status)
+        }
+    }
+}

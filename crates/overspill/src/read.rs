@@ -11,7 +11,7 @@ mod search;
 mod tool;
 
 pub use args::{DEFAULT_LIMIT, MAX_CONTEXT, MAX_LIMIT, ReadArgs};
-pub use search::{Hit, Pattern, PatternError, Search, Searched};
+pub use search::{Found, Hit, Matches, Pattern, PatternError, Search, Searched};
 pub use tool::ReadTool;
 
 use std::sync::Arc;
@@ -57,7 +57,12 @@ pub async fn read(store: &Arc<dyn Store>, args: &ReadArgs, strip_ansi: bool) -> 
     }
 }
 
-async fn try_read(
+/// Reads as [`read`] does, for a caller that tells answers from refusals.
+///
+/// # Errors
+///
+/// The sentence that says what is wrong.
+pub async fn try_read(
     store: &Arc<dyn Store>,
     args: &ReadArgs,
     strip_ansi: bool,

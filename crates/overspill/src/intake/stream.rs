@@ -55,6 +55,12 @@ impl ReturnStream {
         Self { policy, call, state }
     }
 
+    /// Whether everything passes as it comes, whatever will come: the policy does not concern
+    /// this tool, or is turned off.
+    pub fn passes(&self) -> bool {
+        matches!(self.state, State::Passing)
+    }
+
     /// Takes the next piece and gives back what is to be shown at once: everything, where the
     /// policy lets the return pass; else nothing until [`finish`](Self::finish).
     #[must_use = "what passes must be shown"]

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::ansi::Stripper;
 use crate::render::show_bytes;
-use crate::store::{StoreError, Stored, reader::Block};
+use crate::store::{Block, Cursor, StoreError, Stored};
 
 /// Bytes behind a block that a match may reach into where the block ends within a long line.
 const OVERLAP_BYTES: usize = 64 * 1024;
@@ -165,16 +165,14 @@ impl Search<'_> {
         to: u64,
         limit: u64,
     ) -> Result<Searched, StoreError> {
-        let mut cursor = stored.blocks(from);
+        let mut matches = Matches::new(self.pattern, self.strip_ansi, stored, from);
         let mut hits = Vec::new();
         let mut bytes = 0;
-        // Where, in the payload, the last match ends: it may reach into the next block.
-        let mut matched_to = 0;
-        let mut block = cursor.next().await?;
-        while let Some(this) = block.take_if(|block| block.first_line() < to) {
-            let next = cursor.next().await?;
-            let window = Window::new(&this, next.as_ref(), self.strip_ansi);
-            for hit in window.hits(&this, self.pattern, &mut matched_to) {
+        let mut end = from;
+        while end < to
+            && let Some(found) = matches.next().await?
+        {
+            for hit in found.hits {
                 if hit.line >= to {
                     break;
                 }
@@ -184,14 +182,65 @@ impl Search<'_> {
                 }
                 hits.push(hit);
             }
-            bytes += this.bytes().len() as u64;
-            let end = this.first_line() + this.line_count();
+            bytes += found.bytes;
+            end = found.end;
             if bytes >= self.bytes && end < to {
                 return Ok(Searched { hits, searched: (from, end), next: Some(end) });
             }
-            block = next;
         }
         Ok(Searched { hits, searched: (from, to), next: None })
+    }
+}
+
+/// Looks through a stored payload block by block, to its end: a search without bounds, in flat
+/// memory.
+#[derive(Debug)]
+pub struct Matches<'s> {
+    pattern: &'s Pattern,
+    strip_ansi: bool,
+    cursor: Cursor<'s>,
+    /// The block to look through next, read ahead; `None` before the first.
+    block: Option<Block>,
+    is_started: bool,
+    /// Where, in the payload, the last match ends: it may reach into the next block.
+    matched_to: u64,
+}
+
+/// What is found in one block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The lines that match, in their order.
+    pub hits: Vec<Hit>,
+    /// The line behind the block.
+    pub end: u64,
+    /// How many bytes the block has.
+    pub bytes: u64,
+}
+
+impl<'s> Matches<'s> {
+    /// Looks for `pattern` from line `from` on, without terminal control sequences where
+    /// `strip_ansi` says so.
+    pub fn new(pattern: &'s Pattern, strip_ansi: bool, stored: &'s Stored, from: u64) -> Self {
+        let cursor = stored.blocks(from);
+        Self { pattern, strip_ansi, cursor, block: None, is_started: false, matched_to: 0 }
+    }
+
+    /// Looks through the next block; `None` at the end of the payload.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the store says.
+    pub async fn next(&mut self) -> Result<Option<Found>, StoreError> {
+        if !self.is_started {
+            self.block = self.cursor.next().await?;
+            self.is_started = true;
+        }
+        let Some(this) = self.block.take() else { return Ok(None) };
+        self.block = self.cursor.next().await?;
+        let window = Window::new(&this, self.block.as_ref(), self.strip_ansi);
+        let hits = window.hits(&this, self.pattern, &mut self.matched_to);
+        let end = this.first_line() + this.line_count();
+        Ok(Some(Found { hits, end, bytes: this.bytes().len() as u64 }))
     }
 }
 

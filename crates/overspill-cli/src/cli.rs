@@ -1,0 +1,306 @@
+//! What can be said on the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use overspill::config::Preset;
+
+/// Keeps an LLM agent's context window small without losing anything.
+///
+/// Runs a command, stores what it prints, and shows an excerpt with a handle by which any part
+/// can be read back.
+#[derive(Debug, Parser)]
+#[command(name = "overspill", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  overspill run -- cargo test            run a command; a long output is stored and cut short
+  overspill read cli/cargo --offset 400  read on from line 400 of what it printed
+  overspill grep panicked cli/cargo      search all of it
+
+Exit status:
+  0  done
+  1  not found, no match, damaged, or failed
+  2  the command line or the configuration is wrong
+  `run` ends with the command's own status: 128 + n if signal n ended it, 127 if it was not
+  found, 126 if it could not be run.
+
+Settings: a flag goes before the environment (OVERSPILL_CONFIG, OVERSPILL_STORE,
+OVERSPILL_PRESET, OVERSPILL_ENABLED, OVERSPILL_RUN), the environment before the file, the file
+before the defaults. The file is overspill.toml in the current directory or the nearest one
+above it, else in ~/.config/overspill. NO_COLOR turns colours off.";
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    /// The configuration file [env: OVERSPILL_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(crate) config: Option<PathBuf>,
+    /// The folder payloads are stored in [env: OVERSPILL_STORE]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(crate) store: Option<PathBuf>,
+    /// Answer in JSON, for scripts
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    Pipe(Pipe),
+    Read(Read),
+    Grep(Grep),
+    List(List),
+    Show(Show),
+    Verify(Verify),
+    Export(Export),
+    #[command(subcommand)]
+    Config(Config),
+    Completions(Completions),
+}
+
+/// What `run` and `pipe` may lay over the configuration.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Policy {
+    /// The bands to use instead of those configured: default, lean [env: OVERSPILL_PRESET]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) preset: Option<Preset>,
+    /// Whether to do anything at all; with false, every byte passes as it came
+    /// [env: OVERSPILL_ENABLED]
+    #[arg(long, value_name = "BOOL")]
+    pub(crate) enabled: Option<bool>,
+    /// The run that handles begin with, by default "cli" [env: OVERSPILL_RUN]
+    #[arg(long = "run", value_name = "ID")]
+    pub(crate) run_id: Option<String>,
+}
+
+/// Run a command and show its output, reduced where it is long
+///
+/// Standard output and standard error become one stream. It is stored while the command runs, and
+/// what should be seen of it is printed at the end. Signals reach the command; what it printed
+/// until then is stored. The exit status is the command's.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill run -- cargo test
+  overspill run --tool bash -- sh -c 'make 2>&1 | tee build.log'
+  overspill run --json -- git log -p
+
+With --json: {\"output\", \"exit_status\", \"reductions\": [{\"action\", \"over\", \"before\", \"after\",
+\"receipt\"}], \"warnings\"}; an output that is not UTF-8 is \"output_base64\" instead. Sizes are
+{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy.")]
+pub(crate) struct Run {
+    /// The tool whose bands apply; by default the command's file name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// The call that the handle names; by default the tool
+    #[arg(long, value_name = "ID")]
+    pub(crate) call: Option<String>,
+    #[command(flatten)]
+    pub(crate) policy: Policy,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Show standard input, reduced where it is long
+///
+/// The same as `run` for what comes through a pipe.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  git log -p | overspill pipe --tool git
+  curl -s https://example.org/items.json | overspill pipe --tool fetch --json
+
+With --json: as `overspill run --json`, without the exit status.")]
+pub(crate) struct Pipe {
+    /// The tool whose bands apply
+    #[arg(long, value_name = "NAME", default_value = "pipe")]
+    pub(crate) tool: String,
+    /// The call that the handle names; by default the tool
+    #[arg(long, value_name = "ID")]
+    pub(crate) call: Option<String>,
+    #[command(flatten)]
+    pub(crate) policy: Policy,
+}
+
+/// Read a part of what is stored, as the read tool shows it to a model
+///
+/// The first line of the answer says which lines these are, of how many, and where to go on.
+/// Lines are numbered from 0. An answer has at most 1,000 lines and 50,000 characters.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill read cli/cargo.3yb5o7…                 the first 200 lines
+  overspill read cli/cargo --offset 400            from line 400 on
+  overspill read cli/cargo --from-end --limit 20   the last 20 lines
+  overspill read cli/cargo --pattern error --context 3
+  overspill read cli/curl --json-path '$.items[?@.id == 7]'
+
+A handle may be shortened to its beginning, or to the beginning of its digest, where that names
+one payload only. With --json: {\"handle\", \"answer\"}.")]
+pub(crate) struct Read {
+    /// The handle, from a marker or from `overspill list`
+    pub(crate) handle: String,
+    /// The first line to show or to search; with --from-end, how many to leave out at the end
+    #[arg(long, value_name = "LINE", default_value_t = 0)]
+    pub(crate) offset: u64,
+    /// How many lines to show, at most 1,000
+    #[arg(long, value_name = "N", default_value_t = overspill::read::DEFAULT_LIMIT,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: u64,
+    /// Count from the end
+    #[arg(long)]
+    pub(crate) from_end: bool,
+    /// Show only lines that hold this text, with their numbers
+    #[arg(long, value_name = "TEXT", conflicts_with = "json_path")]
+    pub(crate) pattern: Option<String>,
+    /// Take the pattern for a regular expression
+    #[arg(long, requires = "pattern")]
+    pub(crate) regex: bool,
+    /// Lines to show around each match, at most 50
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "pattern")]
+    pub(crate) context: u64,
+    /// Show what this RFC 9535 query finds in a JSON payload
+    #[arg(long, value_name = "QUERY")]
+    pub(crate) json_path: Option<String>,
+}
+
+/// Search all of what is stored under a handle
+///
+/// Prints each line that matches with its number, from which `overspill read --offset` goes on.
+/// Unlike `read --pattern` it has no bound. Ends with status 1 where nothing matches.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill grep panicked cli/cargo
+  overspill grep --regex '^error(\\[E\\d+\\])?:' cli/cargo --context 5
+  overspill grep --count WARN cli/journalctl
+
+With --json, one object a line: {\"line\", \"match\", \"text\"}, where \"match\" is false for a line of
+the context; with --count: {\"handle\", \"count\"}.")]
+pub(crate) struct Grep {
+    /// The text to look for
+    pub(crate) pattern: String,
+    /// The handle, or its beginning
+    pub(crate) handle: String,
+    /// Take the pattern for a regular expression
+    #[arg(long, short = 'E')]
+    pub(crate) regex: bool,
+    /// Lines to show around each match
+    #[arg(long, short = 'C', value_name = "N", default_value_t = 0)]
+    pub(crate) context: u64,
+    /// Print only how many lines match
+    #[arg(long, short, conflicts_with = "context")]
+    pub(crate) count: bool,
+}
+
+/// List what is stored, the newest first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill list
+  overspill list --run cli --json
+
+With --json: [{\"handle\", \"tool\", \"bytes\", \"lines\", \"modified\"}], where \"modified\" is in seconds
+since 1970 and a damaged payload has {\"damaged\": WHAT} instead of tool and lines.")]
+pub(crate) struct List {
+    /// Only this run's
+    #[arg(long = "run", value_name = "ID")]
+    pub(crate) run_id: Option<String>,
+}
+
+/// Show the receipt of what is stored under a handle
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill show cli/cargo
+
+With --json: {\"handle\", \"bytes\", \"chars\", \"lines\", \"digest\", \"media_type\", \"tool\", \"modified\",
+\"index\"}; the digest is BLAKE3.")]
+pub(crate) struct Show {
+    /// The handle, or its beginning
+    pub(crate) handle: String,
+}
+
+/// Read payloads through and compare them with what was stored
+///
+/// Computes each digest again. Ends with status 1 if a payload is damaged or missing; a missing or
+/// damaged index loses nothing and is only mentioned.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill verify                all of them
+  overspill verify cli/cargo
+
+With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\" or \"damaged\".")]
+pub(crate) struct Verify {
+    /// Handles, or their beginnings; none, or the word `all`, for everything
+    #[arg(value_name = "HANDLE")]
+    pub(crate) handles: Vec<String>,
+}
+
+/// Write the original bytes to standard output or a file
+///
+/// They are compared with the digest on the way: what is damaged ends with status 1, and no file is
+/// made of it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill export cli/cargo > test.log
+  overspill export cli/curl -o items.json
+
+With --json, which needs --output: {\"handle\", \"file\", \"bytes\", \"digest\"}.")]
+pub(crate) struct Export {
+    /// The handle, or its beginning
+    pub(crate) handle: String,
+    /// The file to write; it must not exist
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace the file where it exists
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+}
+
+/// The configuration
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    Check(ConfigCheck),
+}
+
+/// Check the configuration and print what it comes to, and from where
+///
+/// What it prints is a complete overspill.toml. Ends with status 2 if something is wrong with it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill config check
+  overspill config check ./overspill.toml
+  OVERSPILL_PRESET=lean overspill config check --json
+
+With --json: {\"file\", \"store\", \"overrides\", \"notes\", \"config\"}, or {\"problems\": [{\"file\", \"line\",
+\"key\", \"message\", \"hint\"}]}.")]
+pub(crate) struct ConfigCheck {
+    /// The file to check instead of the one in use
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) policy: Policy,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill completions bash > ~/.local/share/bash-completion/completions/overspill
+  overspill completions fish > ~/.config/fish/completions/overspill.fish")]
+pub(crate) struct Completions {
+    pub(crate) shell: Shell,
+}

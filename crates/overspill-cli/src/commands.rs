@@ -1,0 +1,33 @@
+//! One file for each command.
+
+mod completions;
+mod config;
+mod export;
+mod grep;
+mod list;
+mod pipe;
+mod read;
+mod run;
+mod show;
+mod verify;
+mod view;
+
+use crate::cli::{Cli, Command, Config};
+use crate::failure::Failure;
+
+/// Runs the command and returns the exit status.
+pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    let common = &cli.common;
+    match cli.command {
+        Command::Run(args) => run::run(common, &args),
+        Command::Pipe(args) => pipe::pipe(common, &args),
+        Command::Read(args) => read::read(common, args),
+        Command::Grep(args) => grep::grep(common, &args),
+        Command::List(args) => list::list(common, &args),
+        Command::Show(args) => show::show(common, &args),
+        Command::Verify(args) => verify::verify(common, &args),
+        Command::Export(args) => export::export(common, &args),
+        Command::Config(Config::Check(args)) => config::check(common, &args),
+        Command::Completions(args) => completions::completions(&args),
+    }
+}

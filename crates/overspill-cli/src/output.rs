@@ -1,0 +1,168 @@
+//! Everything that is printed: results on standard output; errors, warnings and progress on
+//! standard error.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::time::{Duration, Instant, SystemTime};
+
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use crate::failure::{Failure, hints_apart};
+
+/// What takes no longer than this gets no progress bar.
+const QUICK: Duration = Duration::from_millis(500);
+
+/// Standard output, gathered into larger writes.
+#[derive(Debug)]
+pub(crate) struct Out(BufWriter<StdoutLock<'static>>);
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        Self(BufWriter::with_capacity(64 * 1024, io::stdout().lock()))
+    }
+
+    /// Writes bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    /// Writes text, and ends its last line.
+    pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
+        self.0.write_all(text.as_bytes())?;
+        if text.ends_with('\n') { Ok(()) } else { self.0.write_all(b"\n") }
+    }
+
+    /// Writes a value over several lines.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut self.0, value)?;
+        self.0.write_all(b"\n")
+    }
+
+    /// Writes a value on one line.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.0, value)?;
+        self.0.write_all(b"\n")
+    }
+
+    /// Writes what is gathered; whatever is printed must end with it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// A table with a head; the columns numbered in `right` hold numbers.
+pub(crate) fn table(head: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    if !head.is_empty() {
+        table.set_header(head);
+    }
+    table.add_rows(rows);
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        if right.contains(&i) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines = table.lines().map(|line| line.trim_end().to_owned());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Says why a command failed.
+pub(crate) fn error(failure: &Failure) {
+    say("error", "31", &failure.to_string());
+}
+
+/// Says what could not be done.
+pub(crate) fn warning(message: &impl Display) {
+    say("warning", "33", &hints_apart(&message.to_string()));
+}
+
+/// One message at a time, in one write, so that commands running at once do not mix their lines.
+/// Where even that fails there is nowhere left to say so.
+fn say(kind: &str, colour: &str, message: &str) {
+    let label = match wants_colour() {
+        true => format!("overspill: \x1b[1;{colour}m{kind}:\x1b[0m"),
+        false => format!("overspill: {kind}:"),
+    };
+    let _ = io::stderr().write_all(format!("{label} {message}\n").as_bytes());
+}
+
+fn wants_colour() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    io::stderr().is_terminal()
+        && !is_set("NO_COLOR")
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether standard output is a terminal, where a progress bar would stand in the way.
+pub(crate) fn is_on_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Shows how far something has come, on a terminal, once it turns out to take its time.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    begun: Instant,
+    may_show: bool,
+}
+
+impl Progress {
+    /// Something of `total` bytes.
+    pub(crate) fn of_bytes(doing: &str, total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let template = "{msg} {wide_bar} {bytes} of {total_bytes}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(doing.to_owned());
+        Self { bar, begun: Instant::now(), may_show: true }
+    }
+
+    /// Shows nothing if `hidden`.
+    #[must_use]
+    pub(crate) fn hidden_if(mut self, hidden: bool) -> Self {
+        self.may_show = !hidden;
+        self
+    }
+
+    /// So many bytes are done.
+    pub(crate) fn set(&mut self, done: u64) {
+        if self.may_show && self.begun.elapsed() > QUICK {
+            // It draws on a terminal only.
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.may_show = false;
+        }
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Digits in groups of three.
+pub(crate) fn grouped(n: u64) -> String {
+    indicatif::HumanCount(n).to_string()
+}
+
+/// How long ago, in the largest unit that fits.
+pub(crate) fn age(since: SystemTime) -> String {
+    let seconds = since.elapsed().unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}

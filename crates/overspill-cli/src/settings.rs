@@ -1,0 +1,328 @@
+//! What the flags, the environment and the file come to. Nothing else asks the
+//! environment, but for what concerns colours.
+
+use std::env;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use etcetera::BaseStrategy;
+use etcetera::base_strategy::Xdg;
+use overspill::config::{Config, ConfigError, Preset, StoreConfig};
+use overspill::store::{BlobName, ByteRange, Slice, Stage, Store, StoreError};
+use overspill::summary::SummaryError;
+use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
+use overspill_store::LocalStore;
+
+use crate::cli;
+use crate::failure::{Failure, USAGE};
+
+/// The file's name wherever it is looked for.
+const FILE: &str = "overspill.toml";
+
+/// The run that handles begin with when nobody names one. It is always the same, so that the same
+/// output of the same command gives the same handle.
+const RUN: &str = "cli";
+
+/// What everything comes to.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// The file that was read, if there is one.
+    pub(crate) file: Option<FoundFile>,
+    pub(crate) run: String,
+    pub(crate) store: StoreRoot,
+    /// What goes before the file, and where it was said.
+    pub(crate) overrides: Vec<(&'static str, Origin)>,
+}
+
+/// A configuration file and how it was found.
+#[derive(Debug)]
+pub(crate) struct FoundFile {
+    pub(crate) path: PathBuf,
+    pub(crate) origin: Origin,
+}
+
+/// Where the local store is, or why there is none.
+#[derive(Debug)]
+pub(crate) enum StoreRoot {
+    At(PathBuf, Origin),
+    /// The file asks for a store in memory.
+    Memory,
+    /// Nothing is said, and the user has no home to put it in.
+    Homeless,
+}
+
+/// Where something was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag(&'static str),
+    Argument,
+    Environment(&'static str),
+    File,
+    CurrentFolder,
+    FolderAbove,
+    UserFolder,
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag(name) | Self::Environment(name) => name,
+            Self::Argument => "named on the command line",
+            Self::File => "the file",
+            Self::CurrentFolder => "in the current directory",
+            Self::FolderAbove => "in a directory above the current one",
+            Self::UserFolder => "in the user's configuration folder",
+            Self::Default => "the default",
+        })
+    }
+}
+
+/// Why settings cannot be used.
+#[derive(Debug)]
+pub(crate) enum SettingsError {
+    /// The file is wrong; every problem has its line and its mend.
+    File(ConfigError),
+    Other(Failure),
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        match error {
+            SettingsError::File(error) => Self::from(error).with_status(USAGE),
+            SettingsError::Other(failure) => failure,
+        }
+    }
+}
+
+impl From<Failure> for SettingsError {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+impl Settings {
+    /// For a command that only reads what is stored.
+    pub(crate) fn of_reader(common: &cli::Common) -> Result<Self, Failure> {
+        Ok(Self::load(common, &cli::Policy::default(), None)?)
+    }
+
+    /// Finds and reads the file, which `argument` names before anything else does, and lays the
+    /// environment and the flags over it.
+    pub(crate) fn load(
+        common: &cli::Common,
+        policy: &cli::Policy,
+        argument: Option<&Path>,
+    ) -> Result<Self, SettingsError> {
+        let found = match argument {
+            Some(path) => Some(FoundFile { path: path.to_owned(), origin: Origin::Argument }),
+            None => find_file(common),
+        };
+        let (mut config, file) = match found {
+            Some(file) => read_file(file)?,
+            None => (Config::default(), None),
+        };
+
+        let mut overrides = Vec::new();
+        let preset = match (policy.preset, text_variable("OVERSPILL_PRESET")?) {
+            (Some(preset), _) => Some((preset, Origin::Flag("--preset"))),
+            (None, Some(name)) => {
+                let origin = Origin::Environment("OVERSPILL_PRESET");
+                let preset: Preset =
+                    name.parse().map_err(|error| wrong(origin, &format!("{error}")))?;
+                Some((preset, origin))
+            }
+            (None, None) => None,
+        };
+        if let Some((preset, origin)) = preset {
+            config.use_preset(preset);
+            overrides.push(("preset", origin));
+        }
+        let enabled = match (policy.enabled, text_variable("OVERSPILL_ENABLED")?) {
+            (Some(enabled), _) => Some((enabled, Origin::Flag("--enabled"))),
+            (None, Some(word)) => {
+                let origin = Origin::Environment("OVERSPILL_ENABLED");
+                let enabled = match word.as_str() {
+                    "true" | "1" => true,
+                    "false" | "0" => false,
+                    _ => return Err(wrong(origin, &format!("{word:?} is neither true nor false"))),
+                };
+                Some((enabled, origin))
+            }
+            (None, None) => None,
+        };
+        if let Some((enabled, origin)) = enabled {
+            config.enabled = enabled;
+            overrides.push(("enabled", origin));
+        }
+
+        let store = store_root(common, &config, file.as_ref());
+        if let StoreRoot::At(path, _) = &store {
+            config.store = StoreConfig::Local { path: Some(path.clone()) };
+        }
+        let run = match &policy.run_id {
+            Some(run) => run.clone(),
+            None => text_variable("OVERSPILL_RUN")?.unwrap_or_else(|| RUN.to_owned()),
+        };
+        Ok(Self { config, file, run, store, overrides })
+    }
+
+    /// Opens the store, for a command that needs it.
+    pub(crate) fn open_store(&self) -> Result<LocalStore, Failure> {
+        match &self.store {
+            StoreRoot::At(path, origin) => LocalStore::open(path).map_err(|error| {
+                Failure::from(error)
+                    .context(format!("cannot use the store {} ({origin})", path.display()))
+                    .with_status(USAGE)
+            }),
+            StoreRoot::Memory => Err(Failure::usage(
+                "the file asks for a store in memory, which ends with each command",
+            )
+            .hint("set `kind = \"local\"` under [store], or name a folder with --store DIR")),
+            StoreRoot::Homeless => Err(Failure::usage(
+                "there is no folder for the store: neither XDG_DATA_HOME nor HOME names one",
+            )
+            .hint("name a folder with --store DIR or OVERSPILL_STORE")),
+        }
+    }
+
+    /// The policy, for a command that must not fail because of its store or for want of a model.
+    pub(crate) fn limits(&self) -> Result<ToolOutputLimits, Failure> {
+        let store: Arc<dyn Store> = match self.open_store() {
+            Ok(store) => Arc::new(store),
+            Err(failure) => Arc::new(Closed { why: failure.to_string().replace('\n', "; ") }),
+        };
+        ToolOutputLimits::builder()
+            .config(&self.config)
+            .store(store)
+            .summarizer(Arc::new(NoModel))
+            .read_by_command()
+            .build()
+            .map_err(|error| Failure::from(error).with_status(USAGE))
+    }
+}
+
+/// A store that could not be opened: it refuses every write, so that the next action of a chain
+/// runs, with the reason in its warning.
+#[derive(Debug)]
+struct Closed {
+    why: String,
+}
+
+impl Closed {
+    fn refuse<T>(&self) -> Result<T, StoreError> {
+        Err(StoreError::Refused { what: self.why.clone(), source: None })
+    }
+}
+
+impl Store for Closed {
+    fn stage(&self) -> BoxFuture<'_, Result<Box<dyn Stage>, StoreError>> {
+        Box::pin(async { self.refuse() })
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: &'a BlobName,
+        _: ByteRange,
+    ) -> BoxFuture<'a, Result<Slice, StoreError>> {
+        Box::pin(async { self.refuse() })
+    }
+}
+
+/// Stands where a model would: it fails, so that the next action of a chain runs.
+#[derive(Debug)]
+struct NoModel;
+
+impl Summarizer for NoModel {
+    fn summarize<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Summary, SummaryError>> {
+        Box::pin(async { Err(SummaryError::new("the command line has no model to ask")) })
+    }
+}
+
+fn find_file(common: &cli::Common) -> Option<FoundFile> {
+    if let Some(path) = &common.config {
+        return Some(FoundFile { path: path.clone(), origin: Origin::Flag("--config") });
+    }
+    if let Some(path) = variable("OVERSPILL_CONFIG") {
+        let origin = Origin::Environment("OVERSPILL_CONFIG");
+        return Some(FoundFile { path: path.into(), origin });
+    }
+    if Path::new(FILE).exists() {
+        return Some(FoundFile { path: FILE.into(), origin: Origin::CurrentFolder });
+    }
+    let here = env::current_dir().ok();
+    let above = here.iter().flat_map(|folder| folder.ancestors().skip(1));
+    if let Some(path) = above.map(|folder| folder.join(FILE)).find(|path| path.exists()) {
+        return Some(FoundFile { path, origin: Origin::FolderAbove });
+    }
+    let path = user_folders()?.config_dir().join("overspill").join(FILE);
+    path.exists().then_some(FoundFile { path, origin: Origin::UserFolder })
+}
+
+fn read_file(file: FoundFile) -> Result<(Config, Option<FoundFile>), SettingsError> {
+    let name = file.path.display().to_string();
+    let text = fs::read_to_string(&file.path).map_err(|error| {
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let failure = Failure::from(error)
+            .context(format!("cannot read the configuration file {name} ({})", file.origin))
+            .with_status(USAGE);
+        if missing {
+            failure.hint("name one that exists, or none for the defaults")
+        } else {
+            failure
+        }
+    })?;
+    let config = Config::parse(&name, &text).map_err(SettingsError::File)?;
+    Ok((config, Some(file)))
+}
+
+fn store_root(common: &cli::Common, config: &Config, file: Option<&FoundFile>) -> StoreRoot {
+    if let Some(path) = &common.store {
+        return StoreRoot::At(path.clone(), Origin::Flag("--store"));
+    }
+    if let Some(path) = variable("OVERSPILL_STORE") {
+        return StoreRoot::At(path.into(), Origin::Environment("OVERSPILL_STORE"));
+    }
+    match &config.store {
+        StoreConfig::Local { path: Some(path) } => {
+            let folder = file.and_then(|file| file.path.parent());
+            let path = folder.map_or_else(|| path.clone(), |folder| folder.join(path));
+            StoreRoot::At(path, Origin::File)
+        }
+        StoreConfig::Local { path: None } => match user_folders() {
+            Some(folders) => StoreRoot::At(folders.data_dir().join("overspill"), Origin::Default),
+            None => StoreRoot::Homeless,
+        },
+        // A kind of store that this command line does not know is in no file that it can read.
+        _ => StoreRoot::Memory,
+    }
+}
+
+/// The user's folders, if the user has a home.
+fn user_folders() -> Option<Xdg> {
+    Xdg::new().ok().filter(|folders| folders.data_dir().is_absolute())
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn text_variable(name: &'static str) -> Result<Option<String>, Failure> {
+    variable(name)
+        .map(OsString::into_string)
+        .transpose()
+        .map_err(|_| Failure::usage(format!("{name} is not UTF-8")))
+}
+
+fn wrong(origin: Origin, what: &str) -> SettingsError {
+    Failure::usage(format!("{origin}: {what}")).hint(format!("correct or unset {origin}")).into()
+}
