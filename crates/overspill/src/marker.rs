@@ -16,10 +16,10 @@ impl ReadVia {
     fn instruction(&self, handle: &Handle) -> String {
         match self {
             Self::Tool(name) => format!(
-                "{handle}; read any part with {name}(handle, offset=LINE) or {name}(handle, pattern=\"TEXT\")"
+                "{handle}; read any part with {name}(handle, offset=LINE or pattern=\"TEXT\")"
             ),
             Self::Command => format!(
-                "{handle}; read any part with `overspill read HANDLE --offset LINE` or `overspill grep TEXT HANDLE`"
+                "{handle}; read any part with `overspill read HANDLE --offset LINE` or `--pattern TEXT`"
             ),
         }
     }
@@ -76,7 +76,7 @@ impl Marker {
         match below {
             Below::Nothing => text.push_str(". Nothing of it is shown]"),
             Below::Excerpt { lines } => {
-                text.push_str(&format!(". Verbatim excerpt ({}):]", counted(lines, "line")));
+                text.push_str(&format!(". Excerpt ({}):]", counted(lines, "line")));
             }
             Below::Summary => text.push_str(". A model's summary of it:]"),
         }
@@ -153,7 +153,15 @@ mod tests {
             Below::Excerpt { lines: 24 },
             &via,
         );
-        insta::assert_snapshot!(marker.as_str(), @r#"[overspill: exit status 101; 168,234 characters, 2,310 lines, stored as run-1/call_7.26fnwogmunkqqhttk77tbxtylwioeglgmarih54nmtaw22sd3kva; read any part with read_tool_result(handle, offset=LINE) or read_tool_result(handle, pattern="TEXT"). Verbatim excerpt (24 lines):]"#);
+        assert_eq!(
+            marker.as_str(),
+            format!(
+                "[overspill: exit status 101; 168,234 characters, 2,310 lines, stored as {}; read \
+                 any part with read_tool_result(handle, offset=LINE or pattern=\"TEXT\"). Excerpt \
+                 (24 lines):]",
+                receipt().handle
+            )
+        );
     }
 
     #[test]

@@ -21,7 +21,8 @@ const STAGING: &str = ".staging";
 /// than most spills have, and small beside what a process needs anyway.
 const HELD_BYTES: usize = 64 * 1024;
 
-/// A file being written. It goes with its value, unless it was committed.
+/// A file being written. Dropping it removes its staged name; a commit has given the file another
+/// by then.
 pub(super) struct Staged {
     root: Arc<Root>,
     /// Its name in the staging folder.

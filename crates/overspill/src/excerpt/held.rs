@@ -6,7 +6,7 @@
 
 /// Bytes of lines held between the opening and the closing lines. What is held is searched for
 /// names at the end, which takes about 3 ms a megabyte.
-const SAMPLE_BYTES: usize = 256 * 1024;
+const SAMPLE_BYTES: usize = 64 * 1024;
 
 /// Lines of a payload with their numbers.
 #[derive(Debug, Default)]
@@ -73,11 +73,6 @@ impl Held {
             keep
         });
         self.bytes.truncate(write);
-    }
-
-    /// Whether every line of the payload is held.
-    pub(super) fn whole(&self) -> bool {
-        self.stride == 1
     }
 
     /// The held lines in order, each once.

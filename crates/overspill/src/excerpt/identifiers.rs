@@ -49,6 +49,13 @@ pub(super) struct Identifiers<'a> {
     at: usize,
 }
 
+impl<'a> Identifiers<'a> {
+    /// What comes after the identifier given last.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.text[self.at..]
+    }
+}
+
 impl<'a> Iterator for Identifiers<'a> {
     type Item = &'a [u8];
 
@@ -57,6 +64,12 @@ impl<'a> Iterator for Identifiers<'a> {
         loop {
             let rest = &self.text[self.at..];
             let start = rest.iter().position(|&byte| CLASS[byte as usize] & START != 0)?;
+            if self.text[..self.at + start].ends_with(b"\x1b[") {
+                // A terminal escape: parameters, and a letter that ends it.
+                let parameters = rest[start..].iter().position(u8::is_ascii_alphabetic);
+                self.at += start + parameters.map_or(rest.len() - start, |letter| letter + 1);
+                continue;
+            }
             let mut seen = 0;
             let mut camel = false;
             let mut before = 0;
@@ -99,25 +112,12 @@ fn trim_end(run: &[u8]) -> &[u8] {
 /// recurs is what the result is about; plain symbols more often than dotted chains and paths, and
 /// those more often than bare numbers and dates.
 pub(super) fn worth(identifier: &[u8], count: u32) -> u64 {
-    let mut letters = 0;
-    let mut word = false;
-    let mut slash = false;
-    let mut dot = false;
-    for &byte in identifier {
-        if byte.is_ascii_alphabetic() {
-            letters += 1;
-            word |= letters == 3;
-        } else {
-            letters = 0;
-            slash |= byte == b'/';
-            dot |= byte == b'.';
-        }
-    }
-    let kind = match (word, slash, dot) {
-        (true, false, false) => 100,
-        (true, false, true) => 70,
-        (true, true, _) => 60,
-        (false, ..) => 30,
+    let has = |mark: u8| identifier.contains(&mark);
+    let kind = match has_word(identifier) {
+        false => 30,
+        true if has(b'/') => 60,
+        true if has(b'.') => 70,
+        true => 100,
     };
     kind * match count {
         0 | 1 => 10,
@@ -126,31 +126,53 @@ pub(super) fn worth(identifier: &[u8], count: u32) -> u64 {
     }
 }
 
+/// Whether three letters stand together in it that are not those of a hexadecimal number.
+pub(super) fn has_word(identifier: &[u8]) -> bool {
+    identifier.windows(3).any(|three| three.iter().all(u8::is_ascii_alphabetic))
+        && !identifier.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'-')
+}
+
 /// Whether the line declares what it names, as far as a keyword of a common language tells.
 pub(super) fn declares(line: &[u8]) -> bool {
-    const KEYWORDS: [&[u8]; 16] = [
-        b"class",
-        b"const",
-        b"def",
-        b"enum",
-        b"fn",
-        b"func",
-        b"function",
-        b"impl",
-        b"interface",
-        b"let",
-        b"mod",
-        b"struct",
-        b"trait",
-        b"type",
-        b"val",
-        b"var",
-    ];
     // The keyword is among the first words: `pub(crate) async fn`, `12: export default class`.
-    line.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')
-        .filter(|word| !word.is_empty())
-        .take(6)
-        .any(|word| KEYWORDS.binary_search(&word).is_ok())
+    let mut words = 0;
+    let mut start = None;
+    for (at, &byte) in line.iter().enumerate() {
+        if CLASS[byte as usize] & START != 0 {
+            start = start.or(Some(at));
+        } else if let Some(from) = start.take() {
+            if keyword(&line[from..at]) {
+                return true;
+            }
+            words += 1;
+            if words == 6 {
+                return false;
+            }
+        }
+    }
+    false
+}
+
+fn keyword(word: &[u8]) -> bool {
+    matches!(
+        word,
+        b"class"
+            | b"const"
+            | b"def"
+            | b"enum"
+            | b"fn"
+            | b"func"
+            | b"function"
+            | b"impl"
+            | b"interface"
+            | b"let"
+            | b"mod"
+            | b"struct"
+            | b"trait"
+            | b"type"
+            | b"val"
+            | b"var"
+    )
 }
 
 #[cfg(test)]
@@ -178,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_are_sorted_for_the_search() {
+    fn a_declaration_has_its_keyword_among_the_first_words() {
         assert!(declares(b"pub(crate) async fn store_all() {"));
         assert!(declares(b"   55\xe2\x86\x92export default class Foo {"));
         assert!(!declares(b"store.write(all)"));

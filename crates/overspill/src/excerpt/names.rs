@@ -13,7 +13,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::held::Kept;
-use super::identifiers::{declares, identifiers, worth};
+use super::identifiers::{declares, has_word, identifiers, worth};
 
 /// What a line costs beyond its own characters when lines are compared: its number, and a little
 /// against very short lines that say nothing by themselves.
@@ -21,6 +21,9 @@ const LINE_COST: u64 = 26;
 /// What a name costs beyond its own characters when names are compared: a space and a part of a
 /// line number.
 const NAME_COST: u64 = 3;
+
+/// More different numbers than this are not each telling.
+const MANY_NUMBERS: u32 = 24;
 
 /// An identifier of the lines that are not shown.
 #[derive(Debug)]
@@ -30,6 +33,10 @@ struct Name<'a> {
     line: usize,
     count: u32,
     declared: bool,
+    /// A key of JSON.
+    key: bool,
+    /// Without a word in it: a date, a position, an amount.
+    number: bool,
     worth: u64,
 }
 
@@ -38,6 +45,7 @@ struct Name<'a> {
 pub(super) struct Names<'a> {
     lines: &'a [Kept<'a>],
     names: Vec<Name<'a>>,
+    index: HashMap<&'a [u8], u32, BuildHasherDefault<DefaultHasher>>,
     /// The names of each line, as indices, one line after the other.
     mentions: Vec<u32>,
     ranges: Vec<Range<usize>>,
@@ -46,17 +54,31 @@ pub(super) struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// Collects the names of `lines` that do not stand in `shown`.
-    pub(super) fn new(lines: &'a [Kept<'a>], shown: &str) -> Self {
-        let mut index: HashMap<&[u8], u32, BuildHasherDefault<DefaultHasher>> = HashMap::default();
+    /// Collects the names of `lines`. In JSON a name that is a key is worth less, for the shape
+    /// tells it.
+    pub(super) fn new(lines: &'a [Kept<'a>], json: bool) -> Self {
+        let mut index = HashMap::<_, _, BuildHasherDefault<DefaultHasher>>::default();
         let mut names: Vec<Name<'a>> = Vec::new();
         let mut mentions = Vec::new();
         let mut ranges = Vec::with_capacity(lines.len());
+        let mut numbers = 0;
         for (line, kept) in lines.iter().enumerate() {
             let start = mentions.len();
-            for text in identifiers(kept.bytes) {
+            let mut found = identifiers(kept.bytes);
+            while let Some(text) = found.next() {
                 let id = *index.entry(text).or_insert_with(|| {
-                    names.push(Name { text, line, count: 0, declared: false, worth: 0 });
+                    let key = json && found.rest().starts_with(b"\":");
+                    let number = !has_word(text);
+                    numbers += u32::from(number);
+                    names.push(Name {
+                        text,
+                        line,
+                        count: 0,
+                        declared: false,
+                        key,
+                        number,
+                        worth: 0,
+                    });
                     (names.len() - 1) as u32
                 });
                 names[id as usize].count += 1;
@@ -72,19 +94,31 @@ impl<'a> Names<'a> {
             ranges.push(start..mentions.len());
         }
         for name in &mut names {
-            name.worth = worth(name.text, name.count) * if name.declared { 3 } else { 2 };
-        }
-        for shown in identifiers(shown.as_bytes()) {
-            if let Some(id) = index.get(shown) {
-                names[*id as usize].worth = 0;
+            // What recurs in text is what it is about; what recurs in JSON is its form.
+            let count = if json { 4_u32.saturating_sub(name.count) } else { name.count };
+            name.worth = worth(name.text, count) * if name.declared { 3 } else { 2 };
+            if name.key {
+                name.worth /= 4;
+            }
+            // Numbers by the dozen are positions, times and counters.
+            if name.number && numbers > MANY_NUMBERS {
+                name.worth = 0;
             }
         }
-        let mut all = Self { lines, names, mentions, ranges, ranked: BinaryHeap::new() };
-        all.ranked = (0..lines.len())
-            .map(|line| (all.worth_per_char(line), Reverse(line)))
+        Self { lines, names, index, mentions, ranges, ranked: BinaryHeap::new() }
+    }
+
+    /// What `shown` names is worth nothing any more.
+    pub(super) fn hide(&mut self, shown: &str) {
+        for shown in identifiers(shown.as_bytes()) {
+            if let Some(id) = self.index.get(shown) {
+                self.names[*id as usize].worth = 0;
+            }
+        }
+        self.ranked = (0..self.lines.len())
+            .map(|line| (self.worth_per_char(line), Reverse(line)))
             .filter(|(worth, _)| *worth > 0)
             .collect();
-        all
     }
 
     fn worth_per_char(&self, line: usize) -> u64 {

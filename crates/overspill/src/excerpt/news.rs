@@ -1,6 +1,6 @@
 //! The lines that carry the news: what failed, why, where, and how it ended.
 //!
-//! [`RULES`] is the whole knowledge: one row for each way a common tool says it. A line that a row
+//! [`TELLING`] is the whole knowledge: one row for each way a common tool says it. A line that a row
 //! fits opens a story, which takes some lines after it along: the place of a compiler error, the two
 //! sides of an assertion, the first frame of a stack that is the user's. Stories are held in
 //! bounded memory, the first and the last of each kind, and lines that differ only in their
@@ -8,10 +8,10 @@
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{DefaultHasher, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
-use regex::bytes::{RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::held::{Kept, chomp};
 use super::hints::hint;
@@ -21,6 +21,10 @@ use super::hints::hint;
 pub(super) enum Kind {
     /// A word of trouble somewhere in a line; news only where such words are rare.
     Mention,
+    /// That it went well.
+    Passed,
+    /// The file that the next lines of a difference are about.
+    File,
     /// The name of what failed.
     Name,
     /// Why it failed.
@@ -30,6 +34,7 @@ pub(super) enum Kind {
 }
 
 /// A way a tool says something, and how many lines after it belong to it.
+#[derive(Debug)]
 struct Rule {
     kind: Kind,
     follow: u8,
@@ -40,49 +45,90 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
     Rule { kind, follow, pattern }
 }
 
-use Kind::{Cause, Mention, Name, Verdict};
+use Kind::{Cause, File, Mention, Name, Passed, Verdict};
 
 /// The strongest row that fits a line decides; between equals the first.
-const RULES: &[Rule] = &[
+static TELLING: &[Rule] = &[
     // How it ended: an exit status, whoever prints it.
-    rule(Verdict, 0, r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?\d+"),
-    rule(Verdict, 0, r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?\d+\W*$"),
-    rule(Verdict, 0, r"^make(\[\d+\])?: \*\*\* "),
-    // How it ended: cargo, pytest, unittest, go, jest, vitest, mocha, TAP, JUnit, Maven, Gradle, tsc, eslint, rustc.
-    rule(Verdict, 0, r"^test result: "),
-    rule(Verdict, 0, r"^(=+ |)\d+ (failed|passed|errors?|skipped|warnings?)\b.* in [\d.]+ ?m?s"),
-    rule(Verdict, 0, r"^=+ .*\b\d+ (failed|passed|error).*=+$"),
-    rule(Verdict, 0, r"^(FAILED|OK) \((\w+=\d+(, )?)+\)$"),
-    rule(Verdict, 0, r"^Ran \d+ tests? in "),
-    rule(Verdict, 0, r"^FAIL$|^(FAIL|ok)\t\S+\t[\d.(]"),
-    rule(Verdict, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ (failed|passed)"),
-    rule(Verdict, 0, r"^\s*\d+ (failing|passing)\b"),
-    rule(Verdict, 0, r"^# (fail|pass|not ok) +\d+"),
-    rule(Verdict, 0, r"\bTests run: \d+, Failures: \d+"),
-    rule(Verdict, 0, r"\bBUILD (FAILURE|FAILED|SUCCESS|SUCCESSFUL)\b"),
+    rule(
+        Verdict,
+        0,
+        r"(?i)\b(exit(ed)?|return(ed)?)( with)?( non-zero)?( exit)?[ -]?(code|status)\W{1,3}-?[1-9]",
+    ),
+    rule(
+        Verdict,
+        0,
+        r"(?i)^\W*(exit|exit[ -]?code|exit[ -]?status|returncode)\W{1,3}-?[1-9]\d*\W*$",
+    ),
+    rule(
+        Verdict,
+        0,
+        r"(?i)^Command exited with|terminated by signal|\(signal: \d|^make(\[\d+\])?: \*\*\* ",
+    ),
+    // How it ended: cargo, rustc, pytest, unittest, go, jest, vitest, mocha, TAP, JUnit, Maven, Gradle, tsc, eslint.
+    rule(Verdict, 0, r"^test result: FAILED"),
+    rule(
+        Verdict,
+        0,
+        r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed",
+    ),
+    rule(Verdict, 0, r"^(=+ |).*\b[1-9]\d* (failed|errors?)\b.* in [\d.]+ ?m?s"),
+    rule(Verdict, 0, r"^FAILED \((\w+=\d+(, )?)+\)$"),
+    rule(Verdict, 0, r"^FAIL$|^FAIL\t\S+\t"),
+    rule(Verdict, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ failed"),
+    rule(Verdict, 0, r"^\s*[1-9]\d* failing\b|^# fail +[1-9]"),
+    rule(Verdict, 0, r"\bTests run: \d+, (Failures: [1-9]|Failures: 0, Errors: [1-9])"),
+    rule(Verdict, 0, r"\bBUILD (FAILURE|FAILED)\b"),
     rule(Verdict, 0, r"^Found \d+ errors?\b|^\W*\d+ problems? \(\d+ errors?"),
-    rule(Verdict, 0, r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed"),
+    // How it ended, well.
+    rule(Passed, 0, r"^test result: ok|^(=+ |)\d+ passed\b.* in [\d.]+ ?m?s|^\s*\d+ passing\b"),
+    rule(Passed, 0, r"^\s*(Tests|Test Suites|Test Files)(:|\s)\s*\d+ passed"),
+    rule(Passed, 0, r"(?i)\bexit(ed)?( with)?[ -]?(code|status)\W{1,3}0\b"),
     // Why: rust, its compiler, and others that point at the place in the next line.
     rule(Cause, 4, r"^\s*thread '.*' (\(\d+\) )?panicked at "),
     rule(Cause, 1, r"^error(\[E\d+\])?: "),
     // Why: C, C++, Go, TypeScript, Swift, Java, with the place first.
     rule(Cause, 0, r"^\S+?[:(]\d+([:,]\d+)?\)?:? ?-? (fatal )?error\b"),
-    rule(Cause, 0, r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )"),
-    rule(Cause, 0, r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l"),
+    rule(
+        Cause,
+        0,
+        r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )",
+    ),
+    rule(
+        Cause,
+        0,
+        r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l",
+    ),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
     rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
     rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
-    rule(Cause, 0, r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception"),
+    rule(
+        Cause,
+        0,
+        r"^\W*Exception in thread |^\s*Caused by: |^Unhandled exception|^\s*---> \S+Exception",
+    ),
     rule(Cause, 0, r"^(\d\S* )*([\w$]+\.)+[\w$]+(Exception|Error)\b(: |$)"),
     rule(Cause, 2, r"^(panic|fatal error|runtime error): |^SIG[A-Z]+: "),
-    rule(Cause, 0, r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: "),
+    rule(
+        Cause,
+        0,
+        r"^\s*(\[ERROR\] |Uncaught |Unhandled )?(\w*AssertionError|TypeError|ReferenceError|SyntaxError|RangeError|Error)( \[\w+\])?: ",
+    ),
     rule(Cause, 2, r"^\s*expect\(.*\)(\.\w+)+\(|^\s*Error: expect\("),
-    rule(Cause, 1, r"^\s*Expected( \w+)*:|^\s*expected( \w+)*: |^\s*AssertionError"),
+    rule(Cause, 1, r"^\s*(Expected|Received)( \w+)*: |^\s*AssertionError"),
     rule(Cause, 0, r"^(PHP )?(Fatal|Parse) error: |\(\w+Error\)$"),
-    rule(Cause, 0, r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: "),
-    rule(Cause, 0, r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device"),
+    rule(
+        Cause,
+        0,
+        r"^npm (ERR!|error) (code|errno|\S+ \S+)|^ERROR: (failed|executor|process)|failed to solve: ",
+    ),
+    rule(
+        Cause,
+        0,
+        r"(?i)segmentation fault|core dumped|out of memory|\boom-?kill|stack overflow|no space left on device",
+    ),
     rule(Cause, 0, r"^(\S+: )?(fatal|FATAL|CRITICAL): "),
     // What failed, by name.
     rule(Name, 0, r"^test .* \.\.\. (FAILED|.*\bFAILED$)"),
@@ -95,30 +141,71 @@ const RULES: &[Rule] = &[
     rule(Name, 1, r"^not ok \d+"),
     rule(Name, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
-    // A word of trouble.
-    rule(Mention, 0, r"\b(ERROR|FATAL|CRITICAL|SEVERE|PANIC|ERR!)\b"),
-    rule(Mention, 0, r"(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b"),
+    // What a difference is about.
+    rule(File, 0, r"^\+\+\+ (b/)?\S"),
 ];
 
-fn rules() -> &'static RegexSet {
-    static SET: OnceLock<RegexSet> = OnceLock::new();
-    SET.get_or_init(|| {
-        let patterns = RULES.iter().map(|rule| rule.pattern);
-        match RegexSetBuilder::new(patterns).unicode(false).build() {
-            Ok(set) => set,
+/// A word of trouble; all that a line can tell that no other rule fits.
+static MENTION: Rule = rule(
+    Mention,
+    0,
+    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b",
+);
+
+/// The rules, compiled. Which rule fits is a slower question than whether one does, and most lines
+/// with a telling word in them only mention it.
+struct Matcher {
+    telling: Regex,
+    which: RegexSet,
+    mention: Regex,
+}
+
+impl Matcher {
+    fn get() -> &'static Self {
+        static MATCHER: OnceLock<Matcher> = OnceLock::new();
+        MATCHER.get_or_init(|| match Self::compile() {
+            Ok(matcher) => matcher,
             Err(error) => unreachable!("the patterns are constants that a test compiles: {error}"),
+        })
+    }
+
+    fn compile() -> Result<Self, regex::Error> {
+        let one_of = |rules: &[Rule]| {
+            let patterns: Vec<String> =
+                rules.iter().map(|rule| format!("(?:{})", rule.pattern)).collect();
+            RegexBuilder::new(&patterns.join("|")).unicode(false).build()
+        };
+        let patterns = TELLING.iter().map(|rule| rule.pattern);
+        Ok(Self {
+            telling: one_of(TELLING)?,
+            which: RegexSetBuilder::new(patterns).unicode(false).build()?,
+            mention: one_of(std::slice::from_ref(&MENTION))?,
+        })
+    }
+
+    /// The strongest rule that fits, and between equals the first.
+    fn rule(&self, line: &[u8]) -> Option<&'static Rule> {
+        if self.telling.is_match(line) {
+            let fits = self.which.matches(line);
+            fits.iter().map(|i| &TELLING[i]).reduce(|a, b| if b.kind > a.kind { b } else { a })
+        } else {
+            self.mention.is_match(line).then_some(&MENTION)
         }
-    })
+    }
 }
 
 /// A line is looked at this far; news stands at the front.
 const LOOK: usize = 400;
+/// And held this far.
+const STORED: usize = 1_100;
 /// Stories of a kind that are held from the front.
 const FIRST: usize = 8;
 /// Stories of a kind that are held from the end.
 const LAST: usize = 4;
 /// Shapes of headlines that are told apart; later ones count as seen.
 const SHAPES: usize = 1_024;
+/// Shapes of lines of which the rule that fits is remembered.
+const KNOWN: usize = 1_024;
 /// How many lines after a headline its stack is looked for.
 const STACK: u16 = 64;
 
@@ -126,7 +213,10 @@ const STACK: u16 = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Story {
     pub(super) kind: Kind,
+    headline: Vec<u8>,
     lines: Vec<(u64, Vec<u8>)>,
+    /// Whether another story has the same headline.
+    repeat: bool,
     /// How many more lines belong to it.
     follow: u8,
     /// How many more lines may hold the frame that is the user's.
@@ -149,23 +239,40 @@ struct Shelf {
 }
 
 /// Collects the news of a payload, line by line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct News {
-    shelves: [Shelf; 4],
+    shelves: [Shelf; 6],
     shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
     open: Option<Story>,
     /// The last frame of a Python traceback that is the user's, while in one.
     traceback: Option<Option<(u64, Vec<u8>)>>,
+    /// Which rule fits a shape, for the shapes looked up last.
+    known: Vec<(u64, Option<&'static Rule>)>,
     plain: Vec<u8>,
     lines: u64,
     code: u64,
+}
+
+impl Default for News {
+    fn default() -> Self {
+        Self {
+            shelves: Default::default(),
+            shapes: HashMap::default(),
+            open: None,
+            traceback: None,
+            known: vec![(0, None); KNOWN],
+            plain: Vec::new(),
+            lines: 0,
+            code: 0,
+        }
+    }
 }
 
 impl News {
     pub(super) fn line(&mut self, number: u64, line: &[u8]) {
         self.lines += 1;
         let line = chomp(line);
-        self.code += u64::from(matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')')));
+        self.code += u64::from(ends_like_code(line));
         let look = &line[..line.len().min(LOOK)];
         if self.open.is_some() || self.traceback.is_some() {
             self.after(number, line, look);
@@ -178,17 +285,19 @@ impl News {
         if look.starts_with(b"Traceback (most recent call last)") {
             self.traceback = Some(None);
         } else {
-            let strongest = rules().matches(look).iter().map(|i| &RULES[i]).reduce(|a, b| {
-                if b.kind > a.kind { b } else { a }
-            });
-            if let Some(rule) = strongest {
-                self.headline(rule, number, line, look);
+            let shape = shape(look);
+            let known = &mut self.known[shape as usize % KNOWN];
+            if known.0 != shape {
+                *known = (shape, Matcher::get().rule(look));
+            }
+            if let Some(rule) = known.1 {
+                self.headline(rule, shape, number, line);
             }
         }
         self.plain = plain;
     }
 
-    fn headline(&mut self, rule: &Rule, number: u64, line: &[u8], look: &[u8]) {
+    fn headline(&mut self, rule: &Rule, shape: u64, number: u64, line: &[u8]) {
         if let Some(open) = &self.open {
             // What a story tells is not told again by a lesser one, or by one of its own lines.
             let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
@@ -199,7 +308,6 @@ impl News {
         self.close();
         let shelf = &mut self.shelves[rule.kind as usize];
         shelf.count += 1;
-        let shape = shape(look);
         let full = self.shapes.len() >= SHAPES;
         let new = match self.shapes.get_mut(&shape) {
             Some(count) => {
@@ -209,15 +317,19 @@ impl News {
             None if full => false,
             None => self.shapes.insert(shape, 1).is_none(),
         };
-        // The last verdict is the one that holds, however often it was given before.
-        if !new && rule.kind != Kind::Verdict {
+        // The last verdict is the one that holds, however often it was given before; and an error
+        // that is told again may be about another place.
+        let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;
+        if !new && !place && !matches!(rule.kind, Verdict | Passed) {
             return;
         }
         let mut story = Story {
             kind: rule.kind,
-            lines: vec![(number, line.to_vec())],
+            repeat: !new,
+            headline: clip(line).to_vec(),
+            lines: vec![(number, clip(line).to_vec())],
             follow: rule.follow,
-            stack: if rule.kind == Kind::Cause { STACK } else { 0 },
+            stack: if rule.kind == Cause { STACK } else { 0 },
         };
         if let Some(frame) = self.traceback.take().flatten() {
             story.lines.insert(0, frame);
@@ -230,7 +342,7 @@ impl News {
     fn after(&mut self, number: u64, line: &[u8], look: &[u8]) {
         if let Some(frame) = &mut self.traceback {
             if look.starts_with(b"  File \"") && !library(look) {
-                *frame = Some((number, line.to_vec()));
+                *frame = Some((number, clip(line).to_vec()));
             } else if !look.starts_with(b" ") && !look.is_empty() {
                 // The exception itself comes as the headline; a stray line ends the traceback.
                 if !look.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':') {
@@ -243,13 +355,15 @@ impl News {
         if story.follow > 0 {
             if !blank {
                 story.follow -= 1;
-                story.lines.push((number, line.to_vec()));
+                story.lines.push((number, clip(line).to_vec()));
+            } else if story.kind == Cause {
+                story.follow = 0;
             }
         } else if story.stack > 0 {
             story.stack -= 1;
             match frame(look) {
                 Some(true) => {
-                    story.lines.push((number, line.to_vec()));
+                    story.lines.push((number, clip(line).to_vec()));
                     story.stack = 0;
                 }
                 Some(false) => {}
@@ -278,35 +392,63 @@ impl News {
     /// The stories, the most telling first.
     pub(super) fn stories(mut self) -> Vec<Story> {
         self.close();
+        // Source code speaks of errors all the time: there, only what no code looks like is news.
         let code = self.code * 4 > self.lines;
         let mut ranked = Vec::new();
-        for (kind, shelf) in [Mention, Name, Cause, Verdict].into_iter().zip(self.shelves) {
+        for (kind, shelf) in
+            [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves)
+        {
+            let told: Vec<Story> = shelf
+                .first
+                .into_iter()
+                .chain(shelf.last)
+                .filter(|story| !(code && code_like(&story.headline)))
+                .collect();
             let rare = shelf.count <= 3 || shelf.count * 50 <= self.lines;
-            if kind == Kind::Mention && (code || !rare) {
+            if kind == Mention && (code || !rare) {
                 continue;
             }
-            let told: Vec<Story> = shelf.first.into_iter().chain(shelf.last).collect();
             let count = told.len();
             for (i, story) in told.into_iter().enumerate() {
                 // The first cause starts the rest; the last verdict is the one that holds.
                 let rank = match kind {
-                    Kind::Verdict => count - 1 - i,
+                    Verdict | Passed => count - 1 - i,
                     _ if i + 1 == count && count > 1 => 1,
                     _ if i > 0 => i + 1,
                     _ => 0,
                 };
+                if kind == Passed && rank > 0 {
+                    continue;
+                }
                 let strength = match kind {
-                    Kind::Verdict => 9,
-                    Kind::Cause => 10,
-                    Kind::Name => 8,
-                    Kind::Mention => 3,
+                    Cause => 10,
+                    Verdict => 9,
+                    Name => 8,
+                    File => 6,
+                    Passed => 4,
+                    Mention => 3,
                 };
-                ranked.push((2 * rank as i64 - strength, story.lines[0].0, story));
+                let again = if story.repeat { 5 } else { 0 };
+                ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
             }
         }
         ranked.sort_by_key(|(rank, number, _)| (*rank, *number));
         ranked.into_iter().map(|(_, _, story)| story).collect()
     }
+}
+
+/// As much of a line as is held.
+fn clip(line: &[u8]) -> &[u8] {
+    &line[..line.len().min(STORED)]
+}
+
+fn ends_like_code(line: &[u8]) -> bool {
+    matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')'))
+}
+
+/// Whether a line could stand in source code.
+fn code_like(line: &[u8]) -> bool {
+    line.starts_with(b" ") || line.starts_with(b"\t") || ends_like_code(line)
 }
 
 /// Whether a line is a stack frame, and if so, whether it is the user's own.
@@ -322,10 +464,26 @@ fn frame(line: &[u8]) -> Option<bool> {
 /// Whether a frame lies in a library, a runtime or a test framework.
 fn library(frame: &[u8]) -> bool {
     const MARKS: [&[u8]; 20] = [
-        b"site-packages", b"dist-packages", b"lib/python", b"node_modules", b"node:", b"internal/",
-        b"/rustc/", b".cargo/registry", b"at java.", b"at javax.", b"at jdk.", b"at sun.",
-        b"java.base/", b"org.junit", b"org.springframework", b"org.apache.", b"/usr/lib", b"/go/src/",
-        b"pkg/mod", b"<frozen ",
+        b"site-packages",
+        b"dist-packages",
+        b"lib/python",
+        b"node_modules",
+        b"node:",
+        b"internal/",
+        b"/rustc/",
+        b".cargo/registry",
+        b"at java.",
+        b"at javax.",
+        b"at jdk.",
+        b"at sun.",
+        b"java.base/",
+        b"org.junit",
+        b"org.springframework",
+        b"org.apache.",
+        b"/usr/lib",
+        b"/go/src/",
+        b"pkg/mod",
+        b"<frozen ",
     ];
     MARKS.iter().any(|mark| contains(frame, mark))
 }
@@ -357,17 +515,16 @@ fn without_escapes<'a>(line: &'a [u8], plain: &'a mut Vec<u8>) -> &'a [u8] {
 
 /// A hash of the line in which every number is the same.
 fn shape(line: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    // FNV-1a; lines are told apart, nothing is proved by it.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut number = false;
     for &byte in line {
-        if byte.is_ascii_digit() {
-            if !number {
-                hasher.write_u8(b'0');
-            }
-        } else {
-            hasher.write_u8(byte);
+        let digit = byte.is_ascii_digit();
+        if !(digit && number) {
+            let byte = if digit { b'0' } else { byte };
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
-        number = byte.is_ascii_digit();
+        number = digit;
     }
-    hasher.finish()
+    hash
 }

@@ -3,5 +3,6 @@
 mod golden;
 mod intake;
 mod read;
+mod readme;
 mod rooms;
 mod support;
