@@ -64,6 +64,7 @@ pub(crate) enum Command {
     Export(Export),
     #[command(subcommand)]
     Config(Config),
+    Demo(Demo),
     Completions(Completions),
     Replay(Replay),
 }
@@ -305,6 +306,25 @@ pub(crate) struct ConfigCheck {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) policy: Policy,
+}
+
+/// Show the main job on recorded outputs of real tools
+///
+/// Works offline, on outputs that are part of the program, in a store of its own that is removed
+/// afterwards. Ends with status 1 if anything it claims is not so.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill demo
+  overspill demo --json
+  overspill demo --svg demo.svg
+
+With --json: {\"calls\": [{\"tool\", \"command\", \"chars\", \"over\", \"action\", \"tokens_before\",
+\"tokens_after\", \"milliseconds\", \"handle\"}], \"total\", \"run\", \"view\", \"read_back\", \"checks\"}.")]
+pub(crate) struct Demo {
+    /// Draw a picture of it into this file instead
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 /// Print a completion script for a shell

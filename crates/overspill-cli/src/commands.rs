@@ -2,6 +2,7 @@
 
 mod completions;
 mod config;
+mod demo;
 mod export;
 mod grep;
 mod list;
@@ -31,6 +32,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Verify(args) => verify::verify(common, &args),
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
+        Command::Demo(args) => demo::demo(common, &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Replay(args) => replay::replay(common, &args),
     }
