@@ -171,7 +171,10 @@ mod tests {
             for below in [Below::Nothing, Below::Excerpt { lines: 1 }, Below::Summary] {
                 let marker = Marker::new(&receipt, 42_000, "tokens", None, below, &via);
                 let text = format!("before\n{}\nafter", marker.as_str());
-                assert_eq!(Marker::handles(&text).collect::<Vec<_>>(), [receipt.handle.clone()]);
+                assert_eq!(
+                    Marker::handles(&text).collect::<Vec<_>>(),
+                    std::slice::from_ref(&receipt.handle)
+                );
             }
         }
     }

@@ -27,11 +27,8 @@ fn physical(line: &[u8]) -> Vec<usize> {
     let chars = chars(text);
     let opens = chars.iter().take(MAX_LINE_CHARS).find(|c| **c != b" " && **c != b"\t");
     let is_json = opens.is_some_and(|c| *c == b"{" || *c == b"[");
-    let (structural, record_end) = if is_json {
-        json(&chars)
-    } else {
-        (vec![false; chars.len()], vec![false; chars.len()])
-    };
+    let (structural, record_end) =
+        if is_json { json(&chars) } else { (vec![false; chars.len()], vec![false; chars.len()]) };
     let bytes = |chars: &[&[u8]]| chars.iter().map(|c| c.len()).sum::<usize>();
     let mut pieces = vec![];
     let mut rest = 0..chars.len();
@@ -99,11 +96,7 @@ fn json(chars: &[&[u8]]) -> (Vec<bool>, Vec<bool>) {
                 open.push(of_containers && !has_records);
                 has_records |= of_containers;
             }
-            (false, b"}" | b"]") => {
-                if open.pop() == Some(true) {
-                    has_records = false;
-                }
-            }
+            (false, b"}" | b"]") => has_records &= open.pop() != Some(true),
             (false, b",") if open.last() == Some(&true) => record_end[i] = true,
             _ => {}
         }
