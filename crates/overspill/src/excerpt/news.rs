@@ -102,7 +102,7 @@ static TELLING: &[Rule] = &[
         r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l",
     ),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
-    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
+    rule(Cause, 1, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
     rule(Cause, 0, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
@@ -394,13 +394,13 @@ impl News {
             }
             let count = told.len();
             for (i, story) in told.into_iter().enumerate() {
-                // The first cause starts the rest; the last verdict is the one that holds.
+                // The first cause starts the rest; the last verdict is the one that holds; and the
+                // last of anything tells next to the first.
                 let rank = match kind {
-                    Verdict | Passed => count - 1 - i,
+                    Verdict | Passed => 2 * (count - 1 - i),
                     _ if i + 1 == count && count > 1 => 1,
-                    _ if i > 0 => i + 1,
-                    _ => 0,
-                };
+                    _ => 2 * i,
+                } as i64;
                 if kind == Passed && rank > 0 {
                     continue;
                 }
@@ -413,7 +413,7 @@ impl News {
                     Mention => 3,
                 };
                 let again = if story.repeat && kind != Heading { 5 } else { 0 };
-                ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
+                ranked.push((rank - strength + again, story.lines[0].0, story));
             }
         }
         ranked.sort_by_key(|(rank, number, _)| (*rank, *number));
