@@ -325,7 +325,9 @@ impl<'a> Page<'a> {
             text.push_str(line);
             text.push('\n');
         }
-        let hidden = self.total - self.shown_lines;
+        // Strings found in binary data are no lines of it.
+        let shown_lines = if binary { 0 } else { self.shown_lines };
+        let hidden = self.total - shown_lines;
         let among = !self.picked.is_empty() || !self.names.is_empty();
         if hidden > 0 && self.words {
             let lines = if hidden == 1 { "line" } else { "lines" };
@@ -353,7 +355,7 @@ impl<'a> Page<'a> {
         // Nothing above is meant to overrun; the promise does not rest on it.
         let end = text.char_indices().nth(self.chars).map_or(text.len(), |(at, _)| at);
         text.truncate(end);
-        (text, self.shown_lines)
+        (text, shown_lines)
     }
 }
 
