@@ -296,7 +296,8 @@ impl News {
         }
         let shapes = &mut shelf.shapes;
         let shape = shape(look);
-        let new = if shapes.len() < SHAPES { shapes.insert(shape) } else { !shapes.contains(&shape) };
+        let new =
+            if shapes.len() < SHAPES { shapes.insert(shape) } else { !shapes.contains(&shape) };
         // The last verdict is the one that holds, however often it was given before; and an error
         // that is told again may be about another place.
         let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;

@@ -60,15 +60,18 @@ test result: FAILED. 4999 passed; 1 failed; 0 ignored; 0 measured; 0 filtered ou
 error: test failed, to rerun pass `-p store --lib`",
         "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n",
     );
-    assert_tells(&excerpt, &[
-        "test store::tests::keeps_order ... FAILED\n",
-        "panicked at crates/store/src/lib.rs:42:9:\n",
-        "assertion `left == right` failed: in order\n",
-        "  left: [1, 2]\n",
-        " right: [2, 1]\n",
-        "test result: FAILED. 4999 passed; 1 failed",
-        "error: test failed, to rerun pass `-p store --lib`",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "test store::tests::keeps_order ... FAILED\n",
+            "panicked at crates/store/src/lib.rs:42:9:\n",
+            "assertion `left == right` failed: in order\n",
+            "  left: [1, 2]\n",
+            " right: [2, 1]\n",
+            "test result: FAILED. 4999 passed; 1 failed",
+            "error: test failed, to rerun pass `-p store --lib`",
+        ],
+    );
 }
 
 #[test]
@@ -87,19 +90,27 @@ error[E0432]: unresolved import `crate::gone`
 error: could not compile `store` (lib) due to 2 previous errors",
         "warning: build failed, waiting for other jobs to finish...\n",
     );
-    assert_tells(&excerpt, &[
-        "error[E0308]: mismatched types\n",
-        "  --> crates/store/src/lib.rs:17:20\n",
-        "error[E0432]: unresolved import `crate::gone`\n",
-        " --> src/main.rs:3:5\n",
-        "error: could not compile `store` (lib) due to 2 previous errors",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "error[E0308]: mismatched types\n",
+            "  --> crates/store/src/lib.rs:17:20\n",
+            "error[E0432]: unresolved import `crate::gone`\n",
+            " --> src/main.rs:3:5\n",
+            "error: could not compile `store` (lib) due to 2 previous errors",
+        ],
+    );
 }
 
 #[test]
 fn pytest() {
     let excerpt = log(
-        |i| format!("tests/test_grid.py::test_case[{i}] PASSED                       [ {}%]", i % 100),
+        |i| {
+            format!(
+                "tests/test_grid.py::test_case[{i}] PASSED                       [ {}%]",
+                i % 100
+            )
+        },
         "=================================== FAILURES ===================================
 _______________________________ test_keeps_order _______________________________
 
@@ -116,12 +127,15 @@ FAILED tests/test_store.py::test_keeps_order - assert [1, 2] == [2, 1]
 ================== 1 failed, 5210 passed, 3 warnings in 12.03s ==================",
         "Coverage XML written to file coverage.xml\n",
     );
-    assert_tells(&excerpt, &[
-        "E       assert [1, 2] == [2, 1]\n",
-        "tests/test_store.py:12: AssertionError\n",
-        "FAILED tests/test_store.py::test_keeps_order - assert [1, 2] == [2, 1]\n",
-        "1 failed, 5210 passed, 3 warnings in 12.03s",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "E       assert [1, 2] == [2, 1]\n",
+            "tests/test_store.py:12: AssertionError\n",
+            "FAILED tests/test_store.py::test_keeps_order - assert [1, 2] == [2, 1]\n",
+            "1 failed, 5210 passed, 3 warnings in 12.03s",
+        ],
+    );
 }
 
 #[test]
@@ -144,12 +158,15 @@ Ran 5211 tests in 3.210s
 FAILED (failures=1)",
         "done\n",
     );
-    assert_tells(&excerpt, &[
-        "FAIL: test_keeps_order (test_store.StoreTest.test_keeps_order)\n",
-        "  File \"/home/me/project/test_store.py\", line 12, in test_keeps_order\n",
-        "AssertionError: Lists differ: [1, 2] != [2, 1]\n",
-        "FAILED (failures=1)\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "FAIL: test_keeps_order (test_store.StoreTest.test_keeps_order)\n",
+            "  File \"/home/me/project/test_store.py\", line 12, in test_keeps_order\n",
+            "AssertionError: Lists differ: [1, 2] != [2, 1]\n",
+            "FAILED (failures=1)\n",
+        ],
+    );
     assert!(!excerpt.contains("unittest/case.py"), "a frame of the library in:\n{excerpt}");
 }
 
@@ -169,10 +186,13 @@ fn python_traceback_through_libraries() {
 kombu.exceptions.OperationalError: [Errno 111] Connection refused",
         "2024-05-01 10:01:00 INFO bye\n",
     );
-    assert_tells(&excerpt, &[
-        "  File \"/app/service/queue.py\", line 88, in run\n",
-        "kombu.exceptions.OperationalError: [Errno 111] Connection refused\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "  File \"/app/service/queue.py\", line 88, in run\n",
+            "kombu.exceptions.OperationalError: [Errno 111] Connection refused\n",
+        ],
+    );
 }
 
 #[test]
@@ -185,11 +205,14 @@ FAIL
 FAIL\texample.com/project/store\t0.412s",
         "ok  \texample.com/project/grid\t0.120s\n",
     );
-    assert_tells(&excerpt, &[
-        "--- FAIL: TestKeepsOrder (0.02s)\n",
-        "    store_test.go:31: items() = [1 2], want [2 1]\n",
-        "FAIL\texample.com/project/store\t0.412s\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "--- FAIL: TestKeepsOrder (0.02s)\n",
+            "    store_test.go:31: items() = [1 2], want [2 1]\n",
+            "FAIL\texample.com/project/store\t0.412s\n",
+        ],
+    );
 }
 
 #[test]
@@ -208,11 +231,14 @@ main.main()
 exit status 2",
         "level=info msg=stopped\n",
     );
-    assert_tells(&excerpt, &[
-        "panic: runtime error: index out of range [3] with length 3\n",
-        "\t/home/me/project/main.go:12 +0x1d\n",
-        "exit status 2\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "panic: runtime error: index out of range [3] with length 3\n",
+            "\t/home/me/project/main.go:12 +0x1d\n",
+            "exit status 2\n",
+        ],
+    );
 }
 
 #[test]
@@ -236,13 +262,16 @@ Test Suites: 1 failed, 40 passed, 41 total
 Tests:       1 failed, 5210 passed, 5211 total",
         "Ran all test suites.\n",
     );
-    assert_tells(&excerpt, &[
-        "  ● Store › keeps the order of items\n",
-        "    Expected: [2, 1]\n",
-        "    Received: [1, 2]\n",
-        "src/store.test.ts:11:25",
-        "Tests:       1 failed, 5210 passed, 5211 total\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "  ● Store › keeps the order of items\n",
+            "    Expected: [2, 1]\n",
+            "    Received: [1, 2]\n",
+            "src/store.test.ts:11:25",
+            "Tests:       1 failed, 5210 passed, 5211 total\n",
+        ],
+    );
 }
 
 #[test]
@@ -261,12 +290,15 @@ AssertionError: expected [ 1, 2 ] to deeply equal [ 2, 1 ]
       Tests  1 failed | 5210 passed (5211)",
         "   Duration  1.2s\n",
     );
-    assert_tells(&excerpt, &[
-        " FAIL  src/store.test.ts > Store > keeps the order of items\n",
-        "AssertionError: expected [ 1, 2 ] to deeply equal [ 2, 1 ]\n",
-        " ❯ src/store.test.ts:11:25\n",
-        "      Tests  1 failed | 5210 passed (5211)\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            " FAIL  src/store.test.ts > Store > keeps the order of items\n",
+            "AssertionError: expected [ 1, 2 ] to deeply equal [ 2, 1 ]\n",
+            " ❯ src/store.test.ts:11:25\n",
+            "      Tests  1 failed | 5210 passed (5211)\n",
+        ],
+    );
 }
 
 #[test]
@@ -279,11 +311,14 @@ src/main.ts:3:10 - error TS2305: Module '\"./gone\"' has no exported member 'gon
 Found 2 errors in 2 files.",
         "TSFILE: done\n",
     );
-    assert_tells(&excerpt, &[
-        "src/store.ts(12,7): error TS2322: Type 'string' is not assignable to type 'number'.\n",
-        "src/main.ts:3:10 - error TS2305: Module '\"./gone\"' has no exported member 'gone'.\n",
-        "Found 2 errors in 2 files.\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "src/store.ts(12,7): error TS2322: Type 'string' is not assignable to type 'number'.\n",
+            "src/main.ts:3:10 - error TS2305: Module '\"./gone\"' has no exported member 'gone'.\n",
+            "Found 2 errors in 2 files.\n",
+        ],
+    );
 }
 
 #[test]
@@ -296,11 +331,14 @@ src/store.c:12:9: error: 'ordr' undeclared (first use in this function); did you
 make[1]: *** [Makefile:20: build/store.o] Error 1",
         "make[1]: Leaving directory '/home/me/project'\nmake: *** [Makefile:7: all] Error 2\n",
     );
-    assert_tells(&excerpt, &[
-        "src/store.c:12:9: error: 'ordr' undeclared (first use in this function)",
-        "make[1]: *** [Makefile:20: build/store.o] Error 1\n",
-        "make: *** [Makefile:7: all] Error 2",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "src/store.c:12:9: error: 'ordr' undeclared (first use in this function)",
+            "make[1]: *** [Makefile:20: build/store.o] Error 1\n",
+            "make: *** [Makefile:7: all] Error 2",
+        ],
+    );
 }
 
 #[test]
@@ -317,12 +355,15 @@ org.opentest4j.AssertionFailedError: expected: <[2, 1]> but was: <[1, 2]>
 [INFO] BUILD FAILURE",
         "[INFO] Finished at: 2024-05-01T10:00:00Z\n",
     );
-    assert_tells(&excerpt, &[
-        "[ERROR] com.example.StoreTest.keepsOrder -- Time elapsed: 0.01 s <<< FAILURE!\n",
-        "org.opentest4j.AssertionFailedError: expected: <[2, 1]> but was: <[1, 2]>\n",
-        "\tat com.example.StoreTest.keepsOrder(StoreTest.java:21)\n",
-        "[INFO] BUILD FAILURE\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "[ERROR] com.example.StoreTest.keepsOrder -- Time elapsed: 0.01 s <<< FAILURE!\n",
+            "org.opentest4j.AssertionFailedError: expected: <[2, 1]> but was: <[1, 2]>\n",
+            "\tat com.example.StoreTest.keepsOrder(StoreTest.java:21)\n",
+            "[INFO] BUILD FAILURE\n",
+        ],
+    );
 }
 
 #[test]
@@ -337,11 +378,14 @@ Caused by: java.net.ConnectException: Connection refused
 \t... 3 more",
         "10:01:00.000 INFO  [main] c.e.Service - bye\n",
     );
-    assert_tells(&excerpt, &[
-        "Exception in thread \"main\" java.lang.IllegalStateException: queue is closed\n",
-        "\tat com.example.Queue.push(Queue.java:88)\n",
-        "Caused by: java.net.ConnectException: Connection refused\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "Exception in thread \"main\" java.lang.IllegalStateException: queue is closed\n",
+            "\tat com.example.Queue.push(Queue.java:88)\n",
+            "Caused by: java.net.ConnectException: Connection refused\n",
+        ],
+    );
 }
 
 #[test]
@@ -363,12 +407,15 @@ TypeError: no entry
     at Object.<anonymous> (/home/me/project/build.js:7:11)",
         "npm http fetch GET 200 https://registry.npmjs.org/last 1ms\n",
     );
-    assert_tells(&excerpt, &[
-        "npm error code ERESOLVE\n",
-        "npm error ERESOLVE unable to resolve dependency tree\n",
-        "TypeError: no entry\n",
-        "    at Object.<anonymous> (/home/me/project/build.js:7:11)\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "npm error code ERESOLVE\n",
+            "npm error ERESOLVE unable to resolve dependency tree\n",
+            "TypeError: no entry\n",
+            "    at Object.<anonymous> (/home/me/project/build.js:7:11)\n",
+        ],
+    );
 }
 
 #[test]
@@ -381,10 +428,13 @@ fn docker() {
 ERROR: failed to solve: process \"/bin/sh -c cargo build --release\" did not complete successfully: exit code: 101",
         "#8 DONE\n",
     );
-    assert_tells(&excerpt, &[
-        "#9 12.34 error: linker `cc` not found\n",
-        "did not complete successfully: exit code: 101\n",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "#9 12.34 error: linker `cc` not found\n",
+            "did not complete successfully: exit code: 101\n",
+        ],
+    );
 }
 
 #[test]
@@ -408,7 +458,10 @@ fn a_lone_error_in_a_log() {
         "2024-05-01T10:00:31Z ERROR worker-3 could not reach 10.0.0.7:5432",
         "",
     );
-    assert_tells(&excerpt, &["2024-05-01T10:00:31Z ERROR worker-3 could not reach 10.0.0.7:5432\n"]);
+    assert_tells(
+        &excerpt,
+        &["2024-05-01T10:00:31Z ERROR worker-3 could not reach 10.0.0.7:5432\n"],
+    );
 }
 
 #[test]
@@ -418,7 +471,10 @@ fn the_same_warning_5000_times_hides_no_error() {
         "src/store.c:12:9: error: 'ordr' undeclared (first use in this function)",
         "make: *** [Makefile:7: all] Error 2\n",
     );
-    assert_tells(&excerpt, &["src/store.c:12:9: error: 'ordr' undeclared (first use in this function)\n"]);
+    assert_tells(
+        &excerpt,
+        &["src/store.c:12:9: error: 'ordr' undeclared (first use in this function)\n"],
+    );
 }
 
 #[test]
@@ -449,11 +505,14 @@ fn json_in_one_line_shows_a_record_and_its_shape() {
         .collect();
     let json = format!("[{}]", records.join(","));
     let excerpt = excerpt(json.as_bytes(), CHARS).text;
-    assert_tells(&excerpt, &[
-        "{\"id\":0,\"name\":\"item-0\",\"tags\":[\"a\"],\"owner\":{\"login\":\"user0\"}}",
-        "[its shape: [5000 of {id: int, name: str, tags: [1 of \"a\"], owner: {login: str}}]]\n",
-        "lines not shown",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "{\"id\":0,\"name\":\"item-0\",\"tags\":[\"a\"],\"owner\":{\"login\":\"user0\"}}",
+            "[its shape: [5000 of {id: int, name: str, tags: [1 of \"a\"], owner: {login: str}}]]\n",
+            "lines not shown",
+        ],
+    );
 }
 
 #[test]
@@ -465,11 +524,14 @@ fn binary_data_says_what_it_is() {
     elf.extend(b"\0libssl.so.3\0usage: %s [-v] FILE\0");
     elf.extend([0; 500]);
     let excerpt = excerpt(&elf, CHARS).text;
-    assert_tells(&excerpt, &[
-        "[ELF program, not text; it starts:]\n\\x7fELF\\x02\\x01\\x01\\x00",
-        "usage: %s [-v] FILE",
-        "libssl.so.3",
-    ]);
+    assert_tells(
+        &excerpt,
+        &[
+            "[ELF program, not text; it starts:]\n\\x7fELF\\x02\\x01\\x01\\x00",
+            "usage: %s [-v] FILE",
+            "libssl.so.3",
+        ],
+    );
     assert!(!excerpt.contains('\0'));
 }
 
@@ -496,7 +558,9 @@ fn check_numbers(payload: &[u8], excerpt: &str) {
     let lines: Vec<_> = crate::lines::lines(payload).collect();
     for shown in excerpt.lines() {
         let Some((number, line)) = shown.split_once(": ") else { continue };
-        let Some(original) = number.parse().ok().and_then(|n: usize| lines.get(n)) else { continue };
+        let Some(original) = number.parse().ok().and_then(|n: usize| lines.get(n)) else {
+            continue;
+        };
         let original = String::from_utf8_lossy(held::chomp(original.bytes)).into_owned();
         let line = line.strip_suffix("…[cut]").unwrap_or(line);
         assert!(original.starts_with(line), "line {number} is not {line:?} but {original:?}");
