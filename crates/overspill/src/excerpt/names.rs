@@ -68,15 +68,17 @@ impl<'a> Names<'a> {
             while let Some(text) = found.next() {
                 let id = *index.entry(text).or_insert_with(|| {
                     let key = json && found.rest().starts_with(b"\":");
-                    let number = !has_word(text);
-                    numbers += u32::from(number);
+                    let one_of = one_of(text);
+                    if let Some(shape) = one_of {
+                        *series.entry(shape).or_default() += 1;
+                    }
                     names.push(Name {
                         text,
                         line,
                         count: 0,
                         declared: false,
                         key,
-                        number,
+                        series: one_of,
                         worth: 0,
                     });
                     (names.len() - 1) as u32

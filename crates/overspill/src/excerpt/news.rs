@@ -301,7 +301,7 @@ impl News {
         // The last verdict is the one that holds, however often it was given before; and an error
         // that is told again may be about another place.
         let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;
-        if !new && !place && !matches!(rule.kind, Verdict | Passed) {
+        if !new && !place && !matches!(rule.kind, Verdict | Passed | File) {
             return;
         }
         let mut story = Story {
@@ -411,7 +411,7 @@ impl News {
                     Passed => 4,
                     Mention => 3,
                 };
-                let again = if story.repeat { 5 } else { 0 };
+                let again = if story.repeat && kind != File { 5 } else { 0 };
                 ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
             }
         }

@@ -495,7 +495,7 @@ fn a_difference_shows_its_files() {
         .map(|i| format!("diff --git a/src/file_{i}.rs b/src/file_{i}.rs\n--- a/src/file_{i}.rs\n+++ b/src/file_{i}.rs\n@@ -1 +1 @@\n-let a = {i};\n+let b = {i};\n"))
         .collect();
     let excerpt = excerpt(patch.as_bytes(), CHARS).text;
-    assert_tells(&excerpt, &["8: +++ b/src/file_1.rs\n", "1196: +++ b/src/file_199.rs\n"]);
+    assert_tells(&excerpt, &["8: +++ b/src/file_1.rs\n", "1190: +++ b/src/file_198.rs\n"]);
 }
 
 #[test]
