@@ -3,21 +3,28 @@
 #
 #     crates/overspill-cli/demo/record.sh [FOLDER]
 #
-# It clones HEAD into FOLDER (by default a temporary folder, removed afterwards; a given one is
-# kept, so that a second recording builds less), plants one bug there, records, and writes
-# *.out beside this script. Needs bash, git, GNU grep and sed, and cargo; takes a few minutes.
+# It clones HEAD into FOLDER (by default a temporary one, removed afterwards; one that is given is
+# kept, so that a second recording builds less), runs tools there, plants bugs and runs some more,
+# and writes what they print to *.out beside this script. Needs bash, git, cargo, and GNU grep and
+# sed; takes a few minutes.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-tree=${1:-$(mktemp -d)}
-[ $# -gt 0 ] || trap 'rm -rf "$tree"' EXIT
+if [ $# -gt 0 ]; then
+  tree=$1
+else
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  tree=$scratch/overspill
+fi
 [ -d "$tree/.git" ] || git clone -q "$(git -C "$here" rev-parse --show-toplevel)" "$tree"
 cd "$tree"
 git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD
 
 # One recording must not depend on who made it, or where.
 unset CARGO_TARGET_DIR RUSTFLAGS
-export CARGO_TERM_COLOR=never RUST_BACKTRACE=1 INSTA_UPDATE=no GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C.UTF-8
+export CARGO_TERM_COLOR=never RUST_BACKTRACE=1 INSTA_UPDATE=no LC_ALL=C.UTF-8
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 sysroot=$(rustc --print sysroot)
 
