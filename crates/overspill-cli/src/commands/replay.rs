@@ -135,11 +135,11 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
     }
     let mut paths = Vec::new();
     for path in &args.paths {
-        paths.extend(files(path).map_err(|error| Failure::from(error))?);
+        paths.extend(files(path)?);
     }
     let (sessions, skipped) = measure(&paths, &policies, args.long)?;
-    for why in &skipped {
-        output::warning(why);
+    for error in &skipped {
+        output::warning(error);
     }
     let mut sums: Vec<Figures> = vec![Figures::default(); policies.len()];
     for (_, figures) in &sessions {
@@ -168,7 +168,7 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
                 rows: rows(&figures),
             })
             .collect(),
-        skipped,
+        skipped: skipped.iter().map(ToString::to_string).collect(),
     };
 
     let mut out = Out::new();
@@ -225,6 +225,9 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
+/// The figures of each session under each policy, and the recordings that could not be read.
+type Outcome = (Measured, Vec<ReadError>);
+
 type Measured = Vec<((PathBuf, String, &'static str), Vec<Figures>)>;
 
 /// Replays every session under every policy, on as many threads as there are cores. What comes
@@ -233,7 +236,7 @@ fn measure(
     paths: &[PathBuf],
     policies: &[Named],
     only_long: bool,
-) -> Result<(Measured, Vec<String>), Failure> {
+) -> Result<Outcome, Failure> {
     let sizes: Vec<u64> =
         paths.iter().map(|path| path.metadata().map_or(0, |meta| meta.len())).collect();
     let progress = Mutex::new((Progress::of_bytes("replaying", sizes.iter().sum()), 0));
@@ -245,7 +248,7 @@ fn measure(
             let Some(path) = paths.get(i) else { return Ok(()) };
             let outcome = match read(path) {
                 Ok(sessions) => Ok(replay_all(&sessions, policies, only_long)?),
-                Err(error) => Err(why(&error)),
+                Err(error) => Err(error),
             };
             if let Ok(mut done) = done.lock() {
                 done.insert(i, outcome);
@@ -270,14 +273,10 @@ fn measure(
     for (_, outcome) in done.into_inner().unwrap_or_default() {
         match outcome {
             Ok(sessions) => measured.extend(sessions),
-            Err(why) => skipped.push(why),
+            Err(error) => skipped.push(error),
         }
     }
     Ok((measured, skipped))
-}
-
-fn why(error: &ReadError) -> String {
-    format!("passed over: {error}")
 }
 
 fn replay_all(
