@@ -53,6 +53,13 @@ pub struct Excerpter {
     sketch: Sketch,
 }
 
+/// How the lines of a payload are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
+}
+
 /// What stays in view of a payload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -106,7 +113,7 @@ impl Excerpter {
             page.binary(&strings);
         } else if !page.whole() {
             match self.sketch.shape() {
-                Some(shape) => page.json(&shape),
+                Some(shape) => page.json(&shape, self.news),
                 None => page.text(self.news),
             }
         }

@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
+use super::Form;
 use super::held::Kept;
 use super::identifiers::{declares, has_word, identifiers, shape, worth};
 
@@ -56,7 +57,7 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     /// Collects the names of `lines`. In JSON a name that is a key is worth less, for the shape
     /// tells it.
-    pub(super) fn new(lines: &'a [Kept<'a>], json: bool) -> Self {
+    pub(super) fn new(lines: &'a [Kept<'a>], form: Form) -> Self {
         let mut index = HashMap::<_, _, BuildHasherDefault<DefaultHasher>>::default();
         let mut names: Vec<Name<'a>> = Vec::new();
         let mut mentions = Vec::new();
@@ -67,7 +68,7 @@ impl<'a> Names<'a> {
             let mut found = identifiers(kept.bytes);
             while let Some(text) = found.next() {
                 let id = *index.entry(text).or_insert_with(|| {
-                    let key = json && found.rest().starts_with(b"\":");
+                    let key = form == Form::Json && found.rest().starts_with(b"\":");
                     let one_of = one_of(text);
                     if let Some(shape) = one_of {
                         *series.entry(shape).or_default() += 1;
@@ -97,7 +98,10 @@ impl<'a> Names<'a> {
         }
         for name in &mut names {
             // What recurs in text is what it is about; what recurs in JSON is its form.
-            let count = if json { 4_u32.saturating_sub(name.count) } else { name.count };
+            let count = match form {
+                Form::Text => name.count,
+                Form::Json => 4_u32.saturating_sub(name.count),
+            };
             name.worth = worth(name.text, count) * if name.declared { 3 } else { 2 };
             if name.key {
                 name.worth /= 4;
@@ -161,6 +165,7 @@ impl<'a> Names<'a> {
             (Reverse(name.worth * 1_000 / (name.text.len() as u64 + NAME_COST)), name.line)
         });
         let mut taken: BTreeMap<u64, Vec<&'a str>> = BTreeMap::new();
+        let mut shown = shown.to_owned();
         let mut left = room;
         let mut misses = 0;
         for name in order {
@@ -174,15 +179,14 @@ impl<'a> Names<'a> {
                 }
                 continue;
             }
-            let inside = |names: &Vec<&str>| {
-                names.iter().any(|taken| memmem::find(taken.as_bytes(), name.text).is_some())
-            };
-            if memmem::find(shown.as_bytes(), name.text).is_some() || taken.values().any(inside) {
+            if memmem::find(shown.as_bytes(), name.text).is_some() {
                 continue;
             }
             // An identifier is ASCII by definition.
             if let Ok(text) = std::str::from_utf8(name.text) {
                 left -= cost;
+                shown.push(' ');
+                shown.push_str(text);
                 taken.entry(number).or_default().push(text);
             }
         }

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use super::Form;
 use super::held::{Kept, chomp};
 use super::hints::hint;
 use super::identifiers::shape;
@@ -24,8 +25,8 @@ pub(super) enum Kind {
     Mention,
     /// That it went well.
     Passed,
-    /// The file that the next lines of a difference are about.
-    File,
+    /// What the next lines are about: a file of a difference, a test.
+    Heading,
     /// The name of what failed.
     Name,
     /// Why it failed.
@@ -46,7 +47,7 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
     Rule { kind, follow, pattern }
 }
 
-use Kind::{Cause, File, Mention, Name, Passed, Verdict};
+use Kind::{Cause, Heading, Mention, Name, Passed, Verdict};
 
 /// The strongest row that fits a line decides; between equals the first.
 static TELLING: &[Rule] = &[
@@ -103,7 +104,7 @@ static TELLING: &[Rule] = &[
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
     rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
-    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
+    rule(Cause, 0, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
     rule(
         Cause,
@@ -140,17 +141,17 @@ static TELLING: &[Rule] = &[
     rule(Name, 0, r"^\s*(FAIL|✗|✕|✖|×|❌) +\S"),
     rule(Name, 6, r"^\s*● .* › "),
     rule(Name, 1, r"^not ok \d+"),
-    rule(Name, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
-    // What a difference is about.
-    rule(File, 0, r"^\+\+\+ (b/)?\S"),
+    // What the next lines are about.
+    rule(Heading, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
+    rule(Heading, 0, r"^\+\+\+ (b/)?\S"),
 ];
 
 /// A word of trouble; all that a line can tell that no other rule fits.
 static MENTION: Rule = rule(
     Mention,
     0,
-    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b",
+    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|unresolved|mismatch|conflict)\b",
 );
 
 /// The rules, compiled. Which rule fits is a slower question than whether one does, and most lines
@@ -301,7 +302,7 @@ impl News {
         // The last verdict is the one that holds, however often it was given before; and an error
         // that is told again may be about another place.
         let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;
-        if !new && !place && !matches!(rule.kind, Verdict | Passed | File) {
+        if !new && !place && !matches!(rule.kind, Verdict | Passed | Heading) {
             return;
         }
         let mut story = Story {
@@ -374,13 +375,13 @@ impl News {
     }
 
     /// The stories, the most telling first.
-    pub(super) fn stories(mut self) -> Vec<Story> {
+    pub(super) fn stories(mut self, form: Form) -> Vec<Story> {
         self.close();
         // Source code speaks of errors all the time: there, only what no code looks like is news.
-        let code = self.code * 4 > self.lines;
+        let code = form == Form::Text && self.code * 4 > self.lines;
         let mut ranked = Vec::new();
         for (kind, shelf) in
-            [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves)
+            [Mention, Passed, Heading, Name, Cause, Verdict].into_iter().zip(self.shelves)
         {
             let told: Vec<Story> = shelf
                 .first
@@ -407,11 +408,11 @@ impl News {
                     Cause => 10,
                     Verdict => 9,
                     Name => 8,
-                    File => 6,
+                    Heading => 6,
                     Passed => 4,
                     Mention => 3,
                 };
-                let again = if story.repeat && kind != File { 5 } else { 0 };
+                let again = if story.repeat && kind != Heading { 5 } else { 0 };
                 ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
             }
         }

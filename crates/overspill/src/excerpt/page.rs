@@ -9,16 +9,17 @@
 //! last lines
 //! ```
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::binary;
 use super::held::Kept;
 use super::names::{Names, digits};
 use super::news::{Kind, News};
 use super::shape::Shape;
+use super::{Form, binary};
 use crate::render::show_bytes;
 
 /// Of 100 characters, how many the first lines get, and how many the last. What a result is, and
@@ -57,7 +58,7 @@ pub(super) struct Page<'a> {
     middle: Range<usize>,
     picked: Vec<(u64, String)>,
     names: Vec<(u64, Vec<&'a str>)>,
-    tail: Vec<String>,
+    tail: VecDeque<String>,
     shown_lines: u64,
 }
 
@@ -75,7 +76,7 @@ impl<'a> Page<'a> {
             middle: 0..held.len(),
             picked: Vec::new(),
             names: Vec::new(),
-            tail: Vec::new(),
+            tail: VecDeque::new(),
             shown_lines: 0,
         }
     }
@@ -104,14 +105,14 @@ impl<'a> Page<'a> {
         self.head((self.chars * HEAD_SHARE / 100).max(END_LEAST));
         self.tail((self.chars * TAIL_SHARE / 100).max(END_LEAST));
         self.reserve();
-        self.news(news);
-        self.lines_and_names(Names::new(&self.held[self.middle.clone()], false));
+        self.news(news, Form::Text);
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], Form::Text));
         self.widen();
     }
 
     /// Fills the page with JSON: its first record, its shape, and what is likeliest to be needed
     /// again.
-    pub(super) fn json(&mut self, shape: &Shape) {
+    pub(super) fn json(&mut self, shape: &Shape, news: News) {
         if self.chars < SMALL {
             return self.head(self.chars);
         }
@@ -127,7 +128,8 @@ impl<'a> Page<'a> {
             self.room -= length(&note);
             self.note = Some(note);
         }
-        self.lines_and_names(Names::new(&self.held[self.middle.clone()], true));
+        self.news(news, Form::Json);
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], Form::Json));
         self.widen();
     }
 
@@ -145,7 +147,7 @@ impl<'a> Page<'a> {
         self.room -= length(&first);
         self.head.push(first);
         self.reserve();
-        self.lines_and_names(Names::new(strings, false));
+        self.lines_and_names(Names::new(strings, Form::Text));
         for string in strings {
             let text = show_bytes(string.bytes);
             if self.room > LONG.0 && !self.picked.iter().any(|(_, line)| line.contains(&*text)) {
@@ -189,14 +191,14 @@ impl<'a> Page<'a> {
             }
             let Some(rest) = left.checked_sub(length(&line)) else {
                 if self.tail.is_empty() && left > 2 * CUT.len() {
-                    self.tail.push(cut_front(&line, left - 1));
+                    self.tail.push_front(cut_front(&line, left - 1));
                     self.room -= left;
                 }
                 break;
             };
             self.room -= left - rest;
             left = rest;
-            self.tail.insert(0, line);
+            self.tail.push_front(line);
             self.shown_lines += 1;
             self.middle.end -= 1;
         }
@@ -251,14 +253,14 @@ impl<'a> Page<'a> {
         true
     }
 
-    fn news(&mut self, news: News) {
+    fn news(&mut self, news: News, form: Form) {
         let middle = &self.held[self.middle.clone()];
         let (Some(first), Some(last)) = (middle.first(), middle.last()) else { return };
         let middle = first.number..=last.number;
-        // Mentions are a guess, and the files of a difference an outline: neither takes all the room.
+        // Mentions are a guess, and headings an outline: neither takes all the room.
         let mut mentions = self.room / 3;
-        let mut files = self.room / 2;
-        for story in news.stories() {
+        let mut headings = self.room / 2;
+        for story in news.stories(form) {
             for kept in story.lines() {
                 if !middle.contains(&kept.number) || self.is_picked(kept.number) {
                     continue;
@@ -267,7 +269,7 @@ impl<'a> Page<'a> {
                 let mut all = self.room;
                 let room = match story.kind {
                     Kind::Mention => &mut mentions,
-                    Kind::File => &mut files,
+                    Kind::Heading => &mut headings,
                     _ => &mut all,
                 };
                 if !self.pick(&kept, *room) {

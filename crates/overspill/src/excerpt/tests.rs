@@ -486,7 +486,7 @@ fn source_code_full_of_errors_is_no_news() {
     for (line, number) in file.split_inclusive('\n').zip(0..) {
         news.line(number, line.as_bytes());
     }
-    assert!(news.stories().is_empty());
+    assert!(news.stories(Form::Text).is_empty());
 }
 
 #[test]
@@ -511,6 +511,22 @@ fn json_in_one_line_shows_a_record_and_its_shape() {
             "{\"id\":0,\"name\":\"item-0\",\"tags\":[\"a\"],\"owner\":{\"login\":\"user0\"}}",
             "[its shape: [5000 of {id: int, name: str, tags: [1 of \"a\"], owner: {login: str}}]]\n",
             "lines not shown",
+        ],
+    );
+}
+
+#[test]
+fn a_lone_error_in_lines_of_json() {
+    let excerpt = log(
+        |i| format!("{{\"level\":\"info\",\"msg\":\"request handled\",\"n\":{i}}}"),
+        "{\"level\":\"error\",\"msg\":\"could not reach 10.0.0.7:5432\",\"n\":7}",
+        "",
+    );
+    assert_tells(
+        &excerpt,
+        &[
+            "lines of {level: \"info\"|\"error\", msg: str, n: int}]",
+            ": {\"level\":\"error\",\"msg\":\"could not reach 10.0.0.7:5432\",\"n\":7}",
         ],
     );
 }
