@@ -19,11 +19,11 @@ else
 fi
 [ -d "$tree/.git" ] || git clone -q "$(git -C "$here" rev-parse --show-toplevel)" "$tree"
 cd "$tree"
-git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD
+git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && git clean -fdq
 
-# One recording must not depend on who made it, or where.
+# A recording must not depend on who made it, where, or on chance.
 unset CARGO_TARGET_DIR RUSTFLAGS
-export CARGO_TERM_COLOR=never RUST_BACKTRACE=1 INSTA_UPDATE=no LC_ALL=C.UTF-8
+export CARGO_TERM_COLOR=never RUST_BACKTRACE=1 INSTA_UPDATE=no PROPTEST_RNG_SEED=1 LC_ALL=C.UTF-8
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 sysroot=$(rustc --print sysroot)
