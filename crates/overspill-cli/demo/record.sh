@@ -3,21 +3,28 @@
 #
 #     crates/overspill-cli/demo/record.sh [FOLDER]
 #
-# It clones HEAD into FOLDER (by default a temporary folder, removed afterwards; a given one is
-# kept, so that a second recording builds less), plants one bug there, records, and writes
-# *.out beside this script. Needs bash, git, GNU grep and sed, and cargo; takes a few minutes.
+# It clones HEAD into FOLDER (by default a temporary one, removed afterwards; one that is given is
+# kept, so that a second recording builds less), runs tools there, plants bugs and runs some more,
+# and writes what they print to *.out beside this script. Needs bash, git, cargo, and GNU grep and
+# sed; takes a few minutes.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-tree=${1:-$(mktemp -d)}
-[ $# -gt 0 ] || trap 'rm -rf "$tree"' EXIT
+if [ $# -gt 0 ]; then
+  tree=$1
+else
+  scratch=$(mktemp -d)
+  trap 'rm -rf "$scratch"' EXIT
+  tree=$scratch/overspill
+fi
 [ -d "$tree/.git" ] || git clone -q "$(git -C "$here" rev-parse --show-toplevel)" "$tree"
 cd "$tree"
-git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD
+git fetch -q origin HEAD && git reset -q --hard FETCH_HEAD && git clean -fdq
 
-# One recording must not depend on who made it, or where.
+# A recording must not depend on who made it, where, or on chance.
 unset CARGO_TARGET_DIR RUSTFLAGS
-export CARGO_TERM_COLOR=never GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null LC_ALL=C.UTF-8
+export CARGO_TERM_COLOR=never RUST_BACKTRACE=1 INSTA_UPDATE=no PROPTEST_RNG_SEED=1 LC_ALL=C.UTF-8
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 sysroot=$(rustc --print sysroot)
 
@@ -44,11 +51,11 @@ plant() {
   ! git diff --quiet -- "$1" || { echo "the bug planted in $1 no longer takes" >&2; exit 1; }
 }
 
-# What everything depends on is built before, so that the recordings hold what a second build
-# prints, however new FOLDER is.
+# Everything is built and passes before, so that the recordings hold what a second build prints,
+# and no failure but that of the planted bug.
 libraries=(-p overspill -p overspill-store -p overspill-replay)
 cargo fetch --locked
-cargo test --offline "${libraries[@]}" --no-run
+cargo test --offline "${libraries[@]}"
 cargo check --offline -p overspill --all-targets
 
 record file 0 cat crates/overspill/src/lines.rs
@@ -59,10 +66,9 @@ rustc --edition 2024 --crate-type lib --emit obj -g --remap-path-prefix "$tree=/
 record binary 0 cat measure.o
 rm measure.o
 
-# A band no longer begins at its own threshold, but behind it.
-plant crates/overspill/src/band.rs 's/band.over <= size/band.over < size/'
+# Estimated tokens are rounded up, not down.
+plant crates/overspill/src/measure.rs 's#^    chars / CHARS_PER_TOKEN#    chars.div_ceil(CHARS_PER_TOKEN)#'
 record status 0 git status --short
-export RUST_BACKTRACE=1 INSTA_UPDATE=no
 record test 101 cargo test --offline "${libraries[@]}" --no-fail-fast
 git checkout -q .
 

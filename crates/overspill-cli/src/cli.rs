@@ -320,7 +320,7 @@ Examples:
   overspill demo --svg demo.svg
 
 With --json: {\"calls\": [{\"tool\", \"command\", \"chars\", \"over\", \"action\", \"tokens_before\",
-\"tokens_after\", \"milliseconds\", \"handle\"}], \"total\", \"run\", \"view\", \"read_back\", \"checks\"}.")]
+\"tokens_after\", \"milliseconds\", \"handle\"}], \"total\", \"everyday\", \"view\", \"read_back\", \"checks\"}.")]
 pub(crate) struct Demo {
     /// Draw a picture of it into this file instead
     #[arg(long, value_name = "FILE", conflicts_with = "json")]

@@ -74,7 +74,7 @@ pub(super) const CLOSE_UP: &str = "run_tests";
 
 /// What must still be in view of the failing test run: a failing test, its assertion, the exit status.
 pub(super) const NEEDED: [&str; 3] = [
-    "intake::the_band_with_the_largest_threshold_that_fits_decides",
+    "config::tests::a_preset_means_the_same_in_every_unit",
     "assertion `left == right` failed",
     "exit status 101",
 ];
