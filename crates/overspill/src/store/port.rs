@@ -8,6 +8,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::handle::Handle;
+use super::retention::Expiry;
 use crate::BoxFuture;
 
 /// Names one blob: a payload, or the index beside it.
@@ -161,6 +162,14 @@ pub enum StoreError {
     NotFound {
         /// The blob asked for.
         name: String,
+    },
+    /// It was stored once and its time is over: a sweep has deleted it.
+    #[error("{name} expired {expiry}")]
+    Expired {
+        /// The payload asked for.
+        name: String,
+        /// When and why.
+        expiry: Expiry,
     },
     /// Other bytes rest under the name than those being committed.
     #[error("{name} already holds other bytes; nothing was overwritten")]
