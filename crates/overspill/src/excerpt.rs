@@ -88,7 +88,7 @@ impl Excerpter {
         }
         let bytes = &line.bytes[..line.bytes.len().min(LINE_BYTES)];
         self.lines = line.number + 1;
-        self.suspicion.line(bytes);
+        self.suspicion.line(line.number, bytes);
         self.held.line(line.number, bytes);
         self.news.line(line.number, bytes);
         self.sketch.piece(bytes);

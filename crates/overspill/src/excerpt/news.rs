@@ -204,8 +204,8 @@ const FIRST: usize = 8;
 const LAST: usize = 4;
 /// Shapes of headlines that are told apart; later ones count as seen.
 const SHAPES: usize = 1_024;
-/// Shapes of lines of which the rule that fits is remembered.
-const KNOWN: usize = 1_024;
+/// Mentions that are looked at before their rarity counts.
+const MENTIONS: u64 = 64;
 /// How many lines after a headline its stack is looked for.
 const STACK: u16 = 64;
 
@@ -239,33 +239,16 @@ struct Shelf {
 }
 
 /// Collects the news of a payload, line by line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct News {
     shelves: [Shelf; 6],
     shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
     open: Option<Story>,
     /// The last frame of a Python traceback that is the user's, while in one.
     traceback: Option<Option<(u64, Vec<u8>)>>,
-    /// Which rule fits a shape, for the shapes looked up last.
-    known: Vec<(u64, Option<&'static Rule>)>,
     plain: Vec<u8>,
     lines: u64,
     code: u64,
-}
-
-impl Default for News {
-    fn default() -> Self {
-        Self {
-            shelves: Default::default(),
-            shapes: HashMap::default(),
-            open: None,
-            traceback: None,
-            known: vec![(0, None); KNOWN],
-            plain: Vec::new(),
-            lines: 0,
-            code: 0,
-        }
-    }
 }
 
 impl News {
@@ -284,20 +267,13 @@ impl News {
         let look = without_escapes(look, &mut plain);
         if look.starts_with(b"Traceback (most recent call last)") {
             self.traceback = Some(None);
-        } else {
-            let shape = shape(look);
-            let known = &mut self.known[shape as usize % KNOWN];
-            if known.0 != shape {
-                *known = (shape, Matcher::get().rule(look));
-            }
-            if let Some(rule) = known.1 {
-                self.headline(rule, shape, number, line);
-            }
+        } else if let Some(rule) = Matcher::get().rule(look) {
+            self.headline(rule, number, line, look);
         }
         self.plain = plain;
     }
 
-    fn headline(&mut self, rule: &Rule, shape: u64, number: u64, line: &[u8]) {
+    fn headline(&mut self, rule: &Rule, number: u64, line: &[u8], look: &[u8]) {
         if let Some(open) = &self.open {
             // What a story tells is not told again by a lesser one, or by one of its own lines.
             let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
@@ -308,6 +284,10 @@ impl News {
         self.close();
         let shelf = &mut self.shelves[rule.kind as usize];
         shelf.count += 1;
+        if rule.kind == Mention && shelf.count > MENTIONS && !rare(shelf.count, self.lines) {
+            return;
+        }
+        let shape = shape(look);
         let full = self.shapes.len() >= SHAPES;
         let new = match self.shapes.get_mut(&shape) {
             Some(count) => {
@@ -404,8 +384,7 @@ impl News {
                 .chain(shelf.last)
                 .filter(|story| !(code && code_like(&story.headline)))
                 .collect();
-            let rare = shelf.count <= 3 || shelf.count * 50 <= self.lines;
-            if kind == Mention && (code || !rare) {
+            if kind == Mention && (code || !rare(shelf.count, self.lines)) {
                 continue;
             }
             let count = told.len();
@@ -435,6 +414,11 @@ impl News {
         ranked.sort_by_key(|(rank, number, _)| (*rank, *number));
         ranked.into_iter().map(|(_, _, story)| story).collect()
     }
+}
+
+/// Whether words of trouble stand on so few lines that they are news.
+fn rare(count: u64, lines: u64) -> bool {
+    count <= 3 || count * 50 <= lines
 }
 
 /// As much of a line as is held.

@@ -16,6 +16,8 @@ const KEYS: usize = 48;
 const DEPTH: usize = 512;
 /// Bytes of a key that are kept.
 const KEY_BYTES: usize = 64;
+/// A longer number or literal is not taken for one.
+const SCALAR_BYTES: usize = 400;
 /// Values of a string that are listed, if there are no others.
 const VALUES: usize = 4;
 /// Bytes of such a value.
@@ -141,11 +143,12 @@ impl Sketch {
                 State::InString | State::InKey => {
                     let rest = &bytes[at..];
                     let end = string_end(rest);
-                    let room = KEY_BYTES.saturating_sub(self.token.len()).min(end);
+                    let key = self.state == State::InKey;
+                    let most = if key { KEY_BYTES } else { VALUE_BYTES + 1 };
+                    let room = most.saturating_sub(self.token.len()).min(end);
                     self.token.extend_from_slice(&rest[..room]);
                     self.length += end as u64;
                     at += end;
-                    let key = self.state == State::InKey;
                     match rest.get(end) {
                         None => continue,
                         Some(b'"') if key => {
@@ -170,20 +173,27 @@ impl Sketch {
                     self.state = if key { State::InKey } else { State::InString };
                 }
                 State::InScalar => {
-                    if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+') {
-                        if self.token.len() == KEY_BYTES {
-                            return None;
-                        }
-                        self.token.push(byte);
-                    } else {
-                        self.scalar()?;
-                        continue;
+                    let rest = &bytes[at..];
+                    let end = rest.iter().position(|byte| !in_scalar(*byte)).unwrap_or(rest.len());
+                    if self.token.len() + end > SCALAR_BYTES {
+                        return None;
                     }
+                    self.token.extend_from_slice(&rest[..end]);
+                    at += end;
+                    if end < rest.len() {
+                        self.scalar()?;
+                    }
+                    continue;
                 }
                 _ if matches!(byte, b' ' | b'\t' | b'\r') => {}
                 _ if byte == b'\n' => self.parted = true,
                 State::FirstKey if byte == b'}' => self.close(true)?,
-                State::FirstKey | State::Key if byte == b'"' => self.open_text(State::InKey),
+                State::FirstKey | State::Key if byte == b'"' => {
+                    match self.expected_key(&bytes[at + 1..]) {
+                        Some(length) => at += length + 1,
+                        None => self.open_text(State::InKey),
+                    }
+                }
                 State::Colon if byte == b':' => self.state = State::Value,
                 State::First if byte == b']' => self.close(false)?,
                 State::First | State::Value => self.value(byte)?,
@@ -268,6 +278,21 @@ impl Sketch {
         }
         self.nodes.push(Node::default());
         self.nodes.len() - 1
+    }
+
+    /// The length of the key that starts here, if it is the one that followed the last time.
+    fn expected_key(&mut self, rest: &[u8]) -> Option<usize> {
+        let frame = self.stack.last_mut()?;
+        let key = self.nodes[frame.node].keys.get_mut(frame.next)?;
+        let length = key.name.len();
+        if rest.get(length) != Some(&b'"') || !rest.starts_with(&key.name) {
+            return None;
+        }
+        key.count += 1;
+        frame.value = key.node;
+        frame.next += 1;
+        self.state = State::Colon;
+        Some(length)
     }
 
     fn key(&mut self) {
@@ -359,6 +384,10 @@ impl Sketch {
             None => self.state = State::Value,
         }
     }
+}
+
+fn in_scalar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+')
 }
 
 /// How far a string goes before something ends or interrupts it.
