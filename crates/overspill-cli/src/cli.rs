@@ -82,13 +82,22 @@ pub(crate) struct Policy {
     pub(crate) run_id: Option<String>,
 }
 
+fn at_least_one(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("it must be a whole number of lines from 1 to 1000".to_owned()),
+        Ok(lines) => Ok(lines),
+    }
+}
+
 /// Run a command and show its output, reduced where it is long
 ///
 /// Standard output and standard error become one stream. It is stored while the command runs, and
 /// what should be seen of it is printed at the end. Signals reach the command; what it printed
 /// until then is stored. The exit status is the command's.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "overspill run [OPTIONS] -- COMMAND [ARGUMENT]...",
+    after_help = "\
 Examples:
   overspill run -- cargo test
   overspill run --tool bash -- sh -c 'make 2>&1 | tee build.log'
@@ -96,7 +105,8 @@ Examples:
 
 With --json: {\"output\", \"exit_status\", \"reductions\": [{\"action\", \"over\", \"before\", \"after\",
 \"receipt\"}], \"warnings\"}; an output that is not UTF-8 is \"output_base64\" instead. Sizes are
-{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy.")]
+{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy."
+)]
 pub(crate) struct Run {
     /// The tool whose bands apply; by default the command's file name
     #[arg(long, value_name = "NAME")]
@@ -155,7 +165,7 @@ pub(crate) struct Read {
     pub(crate) offset: u64,
     /// How many lines to show, at most 1,000
     #[arg(long, value_name = "N", default_value_t = overspill::read::DEFAULT_LIMIT,
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = at_least_one)]
     pub(crate) limit: u64,
     /// Count from the end
     #[arg(long)]
@@ -241,7 +251,8 @@ Examples:
   overspill verify                all of them
   overspill verify cli/cargo
 
-With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\" or \"damaged\".")]
+With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\" or
+\"missing\".")]
 pub(crate) struct Verify {
     /// Handles, or their beginnings; none, or the word `all`, for everything
     #[arg(value_name = "HANDLE")]

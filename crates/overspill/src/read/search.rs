@@ -60,7 +60,8 @@ impl Pattern {
             .map_err(|error| {
                 // The error draws the pattern over several lines and says why on the last.
                 let text = error.to_string();
-                PatternError(text.lines().last().unwrap_or_default().trim().to_owned())
+                let why = text.lines().last().unwrap_or_default();
+                PatternError(why.trim().trim_start_matches("error: ").to_owned())
             })?;
         Ok(Self { source: source.to_owned(), matcher: Matcher::Regex(regex) })
     }
