@@ -6,6 +6,7 @@ mod export;
 mod grep;
 mod list;
 mod pipe;
+mod prune;
 mod read;
 mod run;
 mod show;
@@ -26,6 +27,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::List(args) => list::list(common, &args),
         Command::Show(args) => show::show(common, &args),
         Command::Verify(args) => verify::verify(common, &args),
+        Command::Prune(args) => prune::prune(common, &args),
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
         Command::Completions(args) => completions::completions(&args),

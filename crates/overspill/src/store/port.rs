@@ -153,6 +153,13 @@ impl BlobStat {
     }
 }
 
+impl StoreError {
+    /// Whether nothing of that name is in the store, be it that it expired or never was.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::Expired { .. })
+    }
+}
+
 /// Why a store could not do what it was asked, cut by what the caller will do.
 #[derive(Debug, Error)]
 #[non_exhaustive]
