@@ -66,7 +66,9 @@ pub(crate) enum Command {
     Export(Export),
     #[command(subcommand)]
     Config(Config),
+    Demo(Demo),
     Completions(Completions),
+    Replay(Replay),
 }
 
 /// What `run` and `pipe` may lay over the configuration.
@@ -337,6 +339,25 @@ pub(crate) struct ConfigCheck {
     pub(crate) policy: Policy,
 }
 
+/// Show the main job on recorded outputs of real tools
+///
+/// Works offline, on outputs that are part of the program, in a store of its own that is removed
+/// afterwards. Ends with status 1 if anything it claims is not so.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill demo
+  overspill demo --json
+  overspill demo --svg demo.svg
+
+With --json: {\"calls\": [{\"tool\", \"command\", \"chars\", \"over\", \"action\", \"tokens_before\",
+\"tokens_after\", \"milliseconds\", \"handle\"}], \"total\", \"run\", \"view\", \"read_back\", \"checks\"}.")]
+pub(crate) struct Demo {
+    /// Draw a picture of it into this file instead
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -345,4 +366,34 @@ Examples:
   overspill completions fish > ~/.config/fish/completions/overspill.fish")]
 pub(crate) struct Completions {
     pub(crate) shell: Shell,
+}
+
+/// Replay recorded agent sessions: what a policy would have saved in them, and kept
+///
+/// Every model request of every session is made again in thought, under each policy: what would
+/// have been sent, what the provider's prompt cache would have served, and how much of what the
+/// model went on to use would have been in view or behind a handle. Recordings of Claude Code,
+/// Codex, pi and nine other formats are told by their content. Nothing leaves the machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill replay ~/.claude/projects
+  overspill replay ~/.codex/sessions --policy headtail-2000,lean --by-session
+  overspill replay run.jsonl --policy spill-2000-1000 --json
+
+With --json: {\"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\"}], \"by_session\",
+\"skipped\"}. Sizes are characters; reductions and shares are percent.")]
+pub(crate) struct Replay {
+    /// Files and folders of recordings
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Policies to compare with none: default, lean, headtail-N, spill-N-M
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "headtail-2000,default,lean")]
+    pub(crate) policy: Vec<crate::commands::Named>,
+    /// Only sessions of at least 20 requests and more than 20,000 characters of results
+    #[arg(long)]
+    pub(crate) long: bool,
+    /// Every session's figures too, where the last policy does worst first
+    #[arg(long)]
+    pub(crate) by_session: bool,
 }

@@ -1,7 +1,7 @@
 //! Everything that is printed: results on standard output; errors, warnings and progress on
 //! standard error.
 
-use std::fmt::Display;
+use std::error::Error;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use crate::failure::{Failure, hints_apart};
+use crate::failure::{Failure, explain};
 
 /// What takes no longer than this gets no progress bar.
 const QUICK: Duration = Duration::from_millis(500);
@@ -76,8 +76,8 @@ pub(crate) fn error(failure: &Failure) {
 }
 
 /// Says what could not be done.
-pub(crate) fn warning(message: &impl Display) {
-    say("warning", "33", &hints_apart(&message.to_string()));
+pub(crate) fn warning(warning: &dyn Error) {
+    say("warning", "33", &explain(warning));
 }
 
 /// One message at a time, in one write, so that commands running at once do not mix their lines.

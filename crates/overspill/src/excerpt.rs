@@ -12,8 +12,10 @@ mod hints;
 mod identifiers;
 mod names;
 mod news;
-mod shape;
 mod page;
+mod shape;
+#[cfg(test)]
+mod tests;
 
 use crate::lines::{Line, LineScanner, MAX_LINE_CHARS};
 use binary::Suspicion;

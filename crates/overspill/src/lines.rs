@@ -441,6 +441,9 @@ impl Walk {
 }
 
 #[cfg(test)]
+mod naive;
+
+#[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
 
@@ -448,100 +451,6 @@ pub(crate) mod tests {
 
     fn cut(payload: &[u8]) -> Vec<&[u8]> {
         lines(payload).map(|line| line.bytes).collect()
-    }
-
-    /// The grid computed in the dumbest way: the whole payload at once, every character a slice.
-    fn naive(payload: &[u8]) -> Vec<Vec<u8>> {
-        payload.split_inclusive(|&byte| byte == b'\n').flat_map(naive_physical).collect()
-    }
-
-    fn naive_physical(line: &[u8]) -> Vec<Vec<u8>> {
-        let (text, newline) = match line.strip_suffix(b"\n") {
-            Some(text) => (text, "\n"),
-            None => (line, ""),
-        };
-        let chars = naive_chars(text);
-        let opens = chars.iter().take(MAX_LINE_CHARS).find(|c| **c != b" " && **c != b"\t");
-        let is_json = opens.is_some_and(|c| *c == b"{" || *c == b"[");
-        let (structural, record_end) =
-            if is_json { naive_json(&chars) } else { (vec![false; chars.len()], vec![]) };
-        let mut pieces = vec![];
-        let mut rest = 0..chars.len();
-        if chars.len() <= MAX_LINE_CHARS {
-            pieces.push(chars.concat());
-            rest = 0..0;
-        }
-        while !rest.is_empty() {
-            let limit = (rest.start + MAX_LINE_CHARS).min(rest.end);
-            let mut reach = rest.start..limit;
-            let end = if let Some(record) = reach.clone().find(|i| record_end.contains(i)) {
-                record + 1
-            } else if limit == rest.end {
-                limit
-            } else {
-                reach.rfind(|i| structural[*i]).map_or(limit, |i| i + 1)
-            };
-            pieces.push(chars[rest.start..end].concat());
-            rest.start = end;
-        }
-        // A comma that ends both a record and the text leaves the `\n` as a line of its own.
-        let is_cut = chars.len() > MAX_LINE_CHARS;
-        if is_cut && record_end.last() == Some(&(chars.len() - 1)) {
-            pieces.push(vec![]);
-        }
-        if let Some(last) = pieces.last_mut() {
-            last.extend_from_slice(newline.as_bytes());
-        }
-        pieces.retain(|piece| !piece.is_empty());
-        pieces
-    }
-
-    fn naive_chars(text: &[u8]) -> Vec<&[u8]> {
-        let mut chars = vec![];
-        for chunk in text.utf8_chunks() {
-            let valid = chunk.valid();
-            chars.extend(valid.char_indices().map(|(i, c)| &valid.as_bytes()[i..i + c.len_utf8()]));
-            if !chunk.invalid().is_empty() {
-                chars.push(chunk.invalid());
-            }
-        }
-        chars
-    }
-
-    /// Which characters are structural, and which commas end a record.
-    fn naive_json(chars: &[&[u8]]) -> (Vec<bool>, Vec<usize>) {
-        let is_blank = |c: &&[u8]| [&b" "[..], b"\t", b"\r"].contains(c);
-        let mut open: Vec<bool> = vec![]; // of each open bracket: is it the record list?
-        let mut structural = vec![false; chars.len()];
-        let mut record_end = vec![];
-        let mut string = false;
-        let mut i = 0;
-        while i < chars.len() {
-            match (string, chars[i]) {
-                (true, b"\\") => i += 1,
-                (true, b"\"") => string = false,
-                (true, _) => {}
-                (false, b"\"") => string = true,
-                (false, b"{") => open.push(false),
-                (false, b"[") => {
-                    let first = chars[i + 1..].iter().find(|c| !is_blank(c));
-                    let of_containers = first.is_some_and(|c| *c == b"{" || *c == b"[");
-                    open.push(of_containers && !open.contains(&true));
-                }
-                (false, b"}" | b"]") => {
-                    open.pop();
-                }
-                (false, b",") if open.last() == Some(&true) => record_end.push(i),
-                _ => {}
-            }
-            if let (false, b"{" | b"[" | b"}" | b"]" | b",") =
-                (string, *chars.get(i).unwrap_or(&&b""[..]))
-            {
-                structural[i] = true;
-            }
-            i += 1;
-        }
-        (structural, record_end)
     }
 
     #[test]
@@ -658,7 +567,7 @@ pub(crate) mod tests {
 
         #[test]
         fn the_grid_equals_the_naive_one(payload in payloads()) {
-            prop_assert_eq!(cut(&payload), naive(&payload));
+            prop_assert_eq!(cut(&payload), naive::lines(&payload));
         }
 
         #[test]
@@ -666,7 +575,7 @@ pub(crate) mod tests {
             let mut offset = 0;
             for (number, line) in lines(&payload).enumerate() {
                 prop_assert_eq!((line.number, line.offset), (number as u64, offset as u64));
-                prop_assert!(naive_chars(line.content()).len() <= MAX_LINE_CHARS);
+                prop_assert!(naive::chars(line.content()).len() <= MAX_LINE_CHARS);
                 prop_assert!(!line.content().contains(&b'\n') && !line.bytes.is_empty());
                 prop_assert_eq!(line.bytes, &payload[offset..offset + line.bytes.len()]);
                 offset += line.bytes.len();

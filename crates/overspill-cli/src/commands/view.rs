@@ -8,7 +8,7 @@ use overspill::{Admitted, Payload, Receipt, Reduction, ReturnStream, Size};
 use overspill_store::LocalStore;
 use serde::Serialize;
 
-use crate::failure::{Failure, is_closed_pipe};
+use crate::failure::{Failure, explain, is_closed_pipe};
 use crate::feed::Feed;
 use crate::output::{self, Out};
 
@@ -148,7 +148,7 @@ impl<'a> Report<'a> {
             Err(error) => (None, Some(data_encoding::BASE64.encode(error.as_bytes()))),
         };
         let reductions = admitted.reductions.iter().map(ReductionReport::from).collect();
-        let warnings = admitted.warnings.iter().map(ToString::to_string).collect();
+        let warnings = admitted.warnings.iter().map(|warning| explain(warning)).collect();
         Self { output, output_base64, exit_status, reductions, warnings }
     }
 }

@@ -154,6 +154,7 @@ fn verify_finds_damage() {
     let bench = Bench::new();
     let handle = bench.stored_numbers(5_000);
     assert_picture!(bench.picture(&["verify"]));
+    assert_picture!(bench.picture(&["verify", "cli/seq.aaaaaaaaaaaaaaaaaaaaaaaaaa"]));
     fs::remove_file(bench.store().join(format!("{handle}.idx"))).unwrap();
     assert_picture!(bench.picture(&["verify", "cli/seq"]));
 

@@ -169,6 +169,20 @@ fn a_store_that_cannot_be_used_never_fails_the_run() {
 }
 
 #[test]
+fn a_store_that_fails_midway_leaves_the_beginning_and_the_end() {
+    let bench = Bench::new();
+    // More than is held in memory or in a pipe, so the store has some of it when it is removed.
+    let script = "seq 100000; rm -rf \"$HOME/.local\"; echo the end; exit 4";
+    let output = bench.output(&["run", "--", "sh", "-c", script]);
+    let view = String::from_utf8(output.stdout).unwrap();
+    assert!(view.starts_with("1\n2\n") && view.ends_with("\n100000\nthe end\n"), "{view}");
+    assert!(view.contains("left out here and not stored"), "{view}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("removed from the store's folder"), "{stderr}");
+    assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
 fn a_user_without_a_home_gets_the_output_and_a_hint() {
     let bench = Bench::new();
     let mut run = bench.command(&["run", "--", "seq", "3000"]);

@@ -13,7 +13,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::held::Kept;
-use super::identifiers::{declares, has_word, identifiers, worth};
+use super::identifiers::{declares, has_word, identifiers, shape, worth};
 
 /// What a line costs beyond its own characters when lines are compared: its number, and a little
 /// against very short lines that say nothing by themselves.
@@ -22,8 +22,8 @@ const LINE_COST: u64 = 26;
 /// line number.
 const NAME_COST: u64 = 3;
 
-/// More different numbers than this are not each telling.
-const MANY_NUMBERS: u32 = 24;
+/// More names than this that differ only in their digits are a series, of which none is telling.
+const SERIES: u32 = 24;
 
 /// An identifier of the lines that are not shown.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ struct Name<'a> {
     declared: bool,
     /// A key of JSON.
     key: bool,
-    /// Without a word in it: a date, a position, an amount.
-    number: bool,
+    /// What it has in common with others of a series, if it could be one of a series.
+    series: Option<u64>,
     worth: u64,
 }
 
@@ -61,22 +61,24 @@ impl<'a> Names<'a> {
         let mut names: Vec<Name<'a>> = Vec::new();
         let mut mentions = Vec::new();
         let mut ranges = Vec::with_capacity(lines.len());
-        let mut numbers = 0;
+        let mut series = HashMap::<u64, u32, BuildHasherDefault<DefaultHasher>>::default();
         for (line, kept) in lines.iter().enumerate() {
             let start = mentions.len();
             let mut found = identifiers(kept.bytes);
             while let Some(text) = found.next() {
                 let id = *index.entry(text).or_insert_with(|| {
                     let key = json && found.rest().starts_with(b"\":");
-                    let number = !has_word(text);
-                    numbers += u32::from(number);
+                    let one_of = one_of(text);
+                    if let Some(shape) = one_of {
+                        *series.entry(shape).or_default() += 1;
+                    }
                     names.push(Name {
                         text,
                         line,
                         count: 0,
                         declared: false,
                         key,
-                        number,
+                        series: one_of,
                         worth: 0,
                     });
                     (names.len() - 1) as u32
@@ -100,8 +102,7 @@ impl<'a> Names<'a> {
             if name.key {
                 name.worth /= 4;
             }
-            // Numbers by the dozen are positions, times and counters.
-            if name.number && numbers > MANY_NUMBERS {
+            if name.series.is_some_and(|shape| series[&shape] > SERIES) {
                 name.worth = 0;
             }
         }
@@ -187,6 +188,15 @@ impl<'a> Names<'a> {
         }
         taken
     }
+}
+
+/// The shape of a name with digits: all its numbers the same. Names that are nothing but numbers,
+/// as dates, positions and amounts are, have one shape.
+fn one_of(name: &[u8]) -> Option<u64> {
+    if !has_word(name) {
+        return Some(0);
+    }
+    name.iter().any(u8::is_ascii_digit).then(|| shape(name))
 }
 
 /// How many digits a number has.

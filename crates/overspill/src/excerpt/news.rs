@@ -6,8 +6,8 @@
 //! bounded memory, the first and the last of each kind, and lines that differ only in their
 //! numbers once.
 
-use std::collections::VecDeque;
-use std::collections::hash_map::{DefaultHasher, HashMap};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
@@ -15,6 +15,7 @@ use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::held::{Kept, chomp};
 use super::hints::hint;
+use super::identifiers::shape;
 
 /// What a line tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,12 +203,14 @@ const STORED: usize = 1_100;
 const FIRST: usize = 8;
 /// Stories of a kind that are held from the end.
 const LAST: usize = 4;
-/// Shapes of headlines that are told apart; later ones count as seen.
-const SHAPES: usize = 1_024;
+/// Shapes of headlines of a kind that are remembered; later ones count as new.
+const SHAPES: usize = 512;
 /// Mentions that are looked at before their rarity counts.
 const MENTIONS: u64 = 64;
 /// How many lines after a headline its stack is looked for.
 const STACK: u16 = 64;
+/// How many lines in a row within a stack need not look like frames.
+const BETWEEN: u8 = 2;
 
 /// A line with news and the lines that belong to it.
 #[derive(Debug, Clone)]
@@ -221,6 +224,8 @@ pub(super) struct Story {
     follow: u8,
     /// How many more lines may hold the frame that is the user's.
     stack: u16,
+    /// How many more lines in a row may be neither frames nor parts of one.
+    between: u8,
 }
 
 impl Story {
@@ -234,6 +239,8 @@ impl Story {
 #[derive(Debug, Default)]
 struct Shelf {
     count: u64,
+    /// The shapes of its headlines so far.
+    shapes: HashSet<u64, BuildHasherDefault<DefaultHasher>>,
     first: Vec<Story>,
     last: VecDeque<Story>,
 }
@@ -242,7 +249,6 @@ struct Shelf {
 #[derive(Debug, Default)]
 pub(super) struct News {
     shelves: [Shelf; 6],
-    shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
     open: Option<Story>,
     /// The last frame of a Python traceback that is the user's, while in one.
     traceback: Option<Option<(u64, Vec<u8>)>>,
@@ -277,7 +283,8 @@ impl News {
         if let Some(open) = &self.open {
             // What a story tells is not told again by a lesser one, or by one of its own lines.
             let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
-            if inside && rule.kind <= open.kind {
+            let frame = rule.kind == Mention && matches!(look.first(), Some(b' ' | b'\t'));
+            if frame || (inside && rule.kind <= open.kind) {
                 return;
             }
         }
@@ -287,20 +294,14 @@ impl News {
         if rule.kind == Mention && shelf.count > MENTIONS && !rare(shelf.count, self.lines) {
             return;
         }
+        let shapes = &mut shelf.shapes;
         let shape = shape(look);
-        let full = self.shapes.len() >= SHAPES;
-        let new = match self.shapes.get_mut(&shape) {
-            Some(count) => {
-                *count += 1;
-                false
-            }
-            None if full => false,
-            None => self.shapes.insert(shape, 1).is_none(),
-        };
+        let new =
+            if shapes.len() < SHAPES { shapes.insert(shape) } else { !shapes.contains(&shape) };
         // The last verdict is the one that holds, however often it was given before; and an error
         // that is told again may be about another place.
         let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;
-        if !new && !place && !matches!(rule.kind, Verdict | Passed) {
+        if !new && !place && !matches!(rule.kind, Verdict | Passed | File) {
             return;
         }
         let mut story = Story {
@@ -310,6 +311,7 @@ impl News {
             lines: vec![(number, clip(line).to_vec())],
             follow: rule.follow,
             stack: if rule.kind == Cause { STACK } else { 0 },
+            between: BETWEEN,
         };
         if let Some(frame) = self.traceback.take().flatten() {
             story.lines.insert(0, frame);
@@ -346,8 +348,10 @@ impl News {
                     story.lines.push((number, clip(line).to_vec()));
                     story.stack = 0;
                 }
-                Some(false) => {}
+                Some(false) => story.between = BETWEEN,
                 None if blank || look.starts_with(b" ") || look.starts_with(b"\t") => {}
+                // Go names the function before the place.
+                None if story.between > 0 => story.between -= 1,
                 None => story.stack = 0,
             }
         }
@@ -407,7 +411,7 @@ impl News {
                     Passed => 4,
                     Mention => 3,
                 };
-                let again = if story.repeat { 5 } else { 0 };
+                let again = if story.repeat && kind != File { 5 } else { 0 };
                 ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
             }
         }
@@ -427,7 +431,14 @@ fn clip(line: &[u8]) -> &[u8] {
 }
 
 fn ends_like_code(line: &[u8]) -> bool {
-    matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')'))
+    match line.last() {
+        Some(b'{' | b'}' | b';' | b',' | b'(') => true,
+        // A call, and not a remark.
+        Some(b')') => memchr::memrchr(b'(', line)
+            .and_then(|open| line[..open].last())
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_'),
+        _ => false,
+    }
 }
 
 /// Whether a line could stand in source code.
@@ -495,20 +506,4 @@ fn without_escapes<'a>(line: &'a [u8], plain: &'a mut Vec<u8>) -> &'a [u8] {
         }
     }
     plain
-}
-
-/// A hash of the line in which every number is the same.
-fn shape(line: &[u8]) -> u64 {
-    // FNV-1a; lines are told apart, nothing is proved by it.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut number = false;
-    for &byte in line {
-        let digit = byte.is_ascii_digit();
-        if !(digit && number) {
-            let byte = if digit { b'0' } else { byte };
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        number = digit;
-    }
-    hash
 }

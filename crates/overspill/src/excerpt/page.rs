@@ -19,6 +19,7 @@ use super::held::Kept;
 use super::names::{Names, digits};
 use super::news::{Kind, News};
 use super::shape::Shape;
+use crate::render::show_bytes;
 
 /// Of 100 characters, how many the first lines get, and how many the last. What a result is, and
 /// how it ended, takes a few lines; beyond them, recorded sessions name the ends of a result again
@@ -46,6 +47,8 @@ const CUT_FRONT: &str = "[cut]…";
 pub(super) struct Page<'a> {
     chars: usize,
     room: usize,
+    /// Whether there is room for words about what is not shown.
+    words: bool,
     held: &'a [Kept<'a>],
     total: u64,
     head: Vec<String>,
@@ -64,6 +67,7 @@ impl<'a> Page<'a> {
         Self {
             chars,
             room: chars,
+            words: false,
             held,
             total,
             head: Vec::new(),
@@ -142,6 +146,13 @@ impl<'a> Page<'a> {
         self.head.push(first);
         self.reserve();
         self.lines_and_names(Names::new(strings, false));
+        for string in strings {
+            let text = show_bytes(string.bytes);
+            if self.room > LONG.0 && !self.picked.iter().any(|(_, line)| line.contains(&*text)) {
+                self.pick(string, self.room);
+            }
+        }
+        self.picked.sort_by_key(|(number, _)| *number);
     }
 
     /// The first lines within `share` characters, whole where they fit; the very first may take as
@@ -203,6 +214,7 @@ impl<'a> Page<'a> {
     /// Sets the room for words and numbers apart.
     fn reserve(&mut self) {
         self.room = self.room.saturating_sub(WORDS + 2 * digits(self.total));
+        self.words = true;
     }
 
     /// Gives room that nothing else used to the ends.
@@ -313,7 +325,7 @@ impl<'a> Page<'a> {
         }
         let hidden = self.total - self.shown_lines;
         let among = !self.picked.is_empty() || !self.names.is_empty();
-        if hidden > 0 {
+        if hidden > 0 && self.words {
             let lines = if hidden == 1 { "line" } else { "lines" };
             let among = if among { "; of them:" } else { "" };
             let _ = writeln!(text, "[{hidden} {lines} not shown{among}]");
@@ -348,16 +360,9 @@ fn length(line: &str) -> usize {
     line.chars().count() + 1
 }
 
-/// A line as it is shown: `\xNN` for bytes that are not UTF-8.
+/// A line as it is shown.
 fn shown(line: &[u8]) -> String {
-    let mut text = String::with_capacity(line.len());
-    for chunk in line.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
+    show_bytes(line).into_owned()
 }
 
 /// The start of a line, with a mark, within `chars` characters.
