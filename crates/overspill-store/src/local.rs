@@ -41,6 +41,7 @@ mod lease;
 mod obituary;
 mod sweep;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -321,9 +322,9 @@ fn list_run(
     let Some(folder) = root.folder_if_one(run)? else { return Ok(()) };
     for file in folder.names()? {
         if let Ok(handle) = format!("{run}/{file}").parse::<Handle>()
-            && let Some(file) = folder.file_if_one(&file)?
+            && let Some(stat) = folder.stat_if_file(&file)?
         {
-            found.push((handle, stat_of(&file)?));
+            found.push((handle, stat));
         }
     }
     Ok(())
@@ -369,17 +370,19 @@ fn clean_orphans(root: &Folder, cleaning: Cleaning) -> Result<u64, StoreError> {
     let mut count = 0;
     for run in runs(root, None)? {
         let Some(folder) = root.folder_if_one(&run)? else { continue };
-        for file in folder.names()? {
+        let names: BTreeSet<String> = folder.names()?.into_iter().collect();
+        for file in &names {
             let Some(payload) = file.strip_suffix(BlobName::INDEX_SUFFIX) else { continue };
-            if format!("{run}/{payload}").parse::<Handle>().is_err() {
+            // Nearly all have their payload beside them, and need no lock.
+            if names.contains(payload) || format!("{run}/{payload}").parse::<Handle>().is_err() {
                 continue;
             }
             let _alone = folder.lock_alone()?;
-            if folder.file_if_one(payload)?.is_none()
-                && let Some(index) = folder.file_if_one(&file)?
-                && stat_of(&index)?.modified.elapsed().is_ok_and(|age| age >= ORPHANED_AFTER)
+            if folder.stat_if_file(payload)?.is_none()
+                && let Some(index) = folder.stat_if_file(file)?
+                && index.modified.elapsed().is_ok_and(|age| age >= ORPHANED_AFTER)
             {
-                let is_one = cleaning == Cleaning::Count || folder.remove(&file)?;
+                let is_one = cleaning == Cleaning::Count || folder.remove(file)?;
                 count += u64::from(is_one);
             }
         }

@@ -6,11 +6,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use overspill::store::{BlobStat, StoreError};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW,
-    fchmod, flock, fstat, futimens, linkat, mkdirat, openat, renameat, unlinkat,
+    fchmod, flock, fstat, futimens, linkat, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -167,6 +168,21 @@ impl Folder {
             Ok(file) => Ok(file),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(sort("open a blob", error)),
+        }
+    }
+
+    /// The length and age of the file `name` in this folder, if it is there and a file.
+    pub(super) fn stat_if_file(&self, name: &str) -> Result<Option<BlobStat>, StoreError> {
+        match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
+                let seconds: i64 = stat.st_mtime;
+                let whole = Duration::from_secs(seconds.unsigned_abs());
+                let whole = if seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
+                let modified = whole + Duration::new(0, stat.st_mtime_nsec as u32);
+                Ok(Some(BlobStat::new(stat.st_size as u64, modified)))
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(sort("look at a blob", error)),
         }
     }
 

@@ -48,6 +48,12 @@ pub struct Sweep {
     pub warnings: Vec<String>,
 }
 
+impl Sweep {
+    fn nothing(at: SystemTime) -> Self {
+        Self { at, expired: Vec::new(), kept: Vec::new(), leftovers: 0, warnings: Vec::new() }
+    }
+}
+
 /// Starts sweeps when they are due, and remembers what they warned of.
 #[derive(Debug)]
 pub(super) struct Sweeper {
@@ -111,16 +117,22 @@ pub(super) fn plan(
     retention: &Retention,
     at: SystemTime,
 ) -> Result<Sweep, StoreError> {
-    let mut sweep =
-        Sweep { at, expired: Vec::new(), kept: Vec::new(), leftovers: 0, warnings: Vec::new() };
-    let Some(folder) = root.open()? else { return Ok(sweep) };
-    let leased = lease::held(&folder, at)?;
+    let Some(root) = root.open()? else { return Ok(Sweep::nothing(at)) };
+    let mut sweep = judge(&root, retention, at)?;
+    sweep.leftovers = clean(&root, Cleaning::Count, &mut sweep.warnings);
+    Ok(sweep)
+}
+
+/// Lists the root and decides what goes; what crashed writers left is not looked at.
+fn judge(root: &Folder, retention: &Retention, at: SystemTime) -> Result<Sweep, StoreError> {
+    let mut sweep = Sweep::nothing(at);
+    let leased = lease::held(root, at)?;
     let mut residents = Vec::new();
-    for run in runs(&folder, None)? {
+    for run in runs(root, None)? {
         let leased = leased.contains(&run);
         let mut found = Vec::new();
         // One run that cannot be read keeps no other from being swept.
-        if let Err(error) = list_run(&folder, &run, &mut found) {
+        if let Err(error) = list_run(root, &run, &mut found) {
             sweep.warnings.push(format!("cannot look into {run}: {}", explain(&error)));
         }
         let resident = |(handle, stat)| Resident { handle, stat, leased };
@@ -136,7 +148,6 @@ pub(super) fn plan(
         ));
     }
     (sweep.expired, sweep.kept) = (judgement.expired, judgement.kept);
-    sweep.leftovers = clean(&folder, Cleaning::Count, &mut sweep.warnings);
     Ok(sweep)
 }
 
@@ -257,7 +268,7 @@ fn sweep_if_due(
     // It is stamped before, so that a sweep which is killed, or fails, is not tried again by every
     // process that follows. On a full disk there may be no room for a stamp, but it has to be swept.
     let stamped = stamp(&folder);
-    let mut sweep = carry_out_alone(&folder, plan(root, retention, now)?, &mut |_| {});
+    let mut sweep = carry_out_alone(&folder, judge(&folder, retention, now)?, &mut |_| {});
     if let Err(error) = stamped {
         sweep.warnings.push(explain(&error));
     }

@@ -296,7 +296,8 @@ pub(super) fn write_receipts(root: &Path, id: &str) {
     child::pause();
     for n in 0..ROUNDS {
         let k = n % PAYLOADS;
-        let text = format!("{k} {};", if k % 2 == 0 { "both" } else { id }).repeat(1 + k * 2_000);
+        let text =
+            format!("{k} {};", if k.is_multiple_of(2) { "both" } else { id }).repeat(1 + k * 2_000);
         let handle = loop {
             // Where the payload is there already, it is compared with what was written; deleted by a
             // stranger right then, it gets no receipt.
@@ -316,7 +317,7 @@ pub(super) fn sweep_by_turns(root: &Path, turn: &str) {
     child::say("ready", "");
     child::pause();
     for n in 0..ROUNDS {
-        let tomorrow = if (n + turn) % 2 == 0 { DAY } else { Duration::ZERO };
+        let tomorrow = if (n + turn).is_multiple_of(2) { DAY } else { Duration::ZERO };
         sweep_at(&store, by_age(HOUR), SystemTime::now() + tomorrow);
     }
 }
