@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use overspill::config::Preset;
+use overspill::store::{Age, ByteSize};
 
 /// Keeps an LLM agent's context window small without losing anything.
 ///
@@ -61,6 +62,7 @@ pub(crate) enum Command {
     List(List),
     Show(Show),
     Verify(Verify),
+    Prune(Prune),
     Export(Export),
     #[command(subcommand)]
     Config(Config),
@@ -259,6 +261,35 @@ pub(crate) struct Verify {
     /// Handles, or their beginnings; none, or the word `all`, for everything
     #[arg(value_name = "HANDLE")]
     pub(crate) handles: Vec<String>,
+}
+
+/// Delete what has expired, and clean up after crashed writers
+///
+/// What expires, [retention] in overspill.toml says, or in its place these flags; without either,
+/// nothing does.
+/// Deletes the oldest first to come under a size, but nothing of the last hour, and nothing that is
+/// under a lease. Removes what crashed writers left, builds missing indexes again, and removes
+/// empty runs. Ends with status 1 if something could not be done.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill prune --dry-run
+  overspill prune --older-than 7d
+  overspill prune --max-size 1GB --json
+
+With --json: {\"dry_run\", \"expired\": [{\"handle\", \"bytes\", \"modified\", \"cause\"}],
+\"kept\": [{\"handle\", \"bytes\", \"modified\", \"leased\"}], \"leftovers\", \"indexes\", \"warnings\"}, where
+the last but one are how many files of crashed writers and how many missing indexes there were.")]
+pub(crate) struct Prune {
+    /// Show what would go and what would stay, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Delete what is older, such as 12h, 7d or 4w
+    #[arg(long, value_name = "AGE")]
+    pub(crate) older_than: Option<Age>,
+    /// Delete the oldest until all payloads together are no larger, such as 500MB or 1GB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_size: Option<ByteSize>,
 }
 
 /// Write the original bytes to standard output or a file

@@ -7,6 +7,7 @@ mod export;
 mod grep;
 mod list;
 mod pipe;
+mod prune;
 mod read;
 mod replay;
 mod run;
@@ -30,6 +31,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::List(args) => list::list(common, &args),
         Command::Show(args) => show::show(common, &args),
         Command::Verify(args) => verify::verify(common, &args),
+        Command::Prune(args) => prune::prune(common, &args),
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
         Command::Demo(args) => demo::demo(common, &args),

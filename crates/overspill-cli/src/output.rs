@@ -122,6 +122,17 @@ impl Progress {
         Self { bar, begun: Instant::now(), may_show: true }
     }
 
+    /// `total` things of one kind.
+    pub(crate) fn of_count(doing: &str, total: u64) -> Self {
+        let progress = Self::of_bytes(doing, total);
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}")
+        {
+            progress.bar.set_style(style);
+        }
+        progress
+    }
+
     /// Shows nothing if `hidden`.
     #[must_use]
     pub(crate) fn hidden_if(mut self, hidden: bool) -> Self {
@@ -129,7 +140,7 @@ impl Progress {
         self
     }
 
-    /// So many bytes are done.
+    /// So much is done.
     pub(crate) fn set(&mut self, done: u64) {
         if self.may_show && self.begun.elapsed() > QUICK {
             // It draws on a terminal only.

@@ -191,19 +191,24 @@ impl Settings {
         }
     }
 
-    /// The policy, for a command that must not fail because of its store or for want of a model.
-    pub(crate) fn limits(&self) -> Result<ToolOutputLimits, Failure> {
-        let store: Arc<dyn Store> = match self.open_store() {
-            Ok(store) => Arc::new(store),
-            Err(failure) => Arc::new(Closed { why: failure.to_string().replace('\n', "; ") }),
+    /// The policy, for a command that must not fail because of its store or for want of a model;
+    /// and the store it writes to, if that could be opened, which sweeps itself.
+    pub(crate) fn limits(&self) -> Result<(ToolOutputLimits, Option<LocalStore>), Failure> {
+        let opened = self.open_store().map(|store| store.with_retention(self.config.retention));
+        let (store, local): (Arc<dyn Store>, _) = match opened {
+            Ok(store) => (Arc::new(store.clone()), Some(store)),
+            Err(failure) => {
+                (Arc::new(Closed { why: failure.to_string().replace('\n', "; ") }), None)
+            }
         };
-        ToolOutputLimits::builder()
+        let limits = ToolOutputLimits::builder()
             .config(&self.config)
             .store(store)
             .summarizer(Arc::new(NoModel))
             .read_by_command()
             .build()
-            .map_err(|error| Failure::from(error).with_status(USAGE))
+            .map_err(|error| Failure::from(error).with_status(USAGE))?;
+        Ok((limits, local))
     }
 }
 

@@ -33,7 +33,11 @@ pub(crate) fn verify(common: &cli::Common, args: &cli::Verify) -> Result<u8, Fai
         match block_on(check(&shelf, &handle)) {
             Ok(detail) => all.push(Verified { handle, state: "ok", detail }),
             // Removed since it was listed.
-            Err(StoreError::NotFound { .. }) if is_all => {}
+            Err(error) if is_all && error.is_gone() => {}
+            Err(StoreError::Expired { expiry, .. }) => {
+                let detail = format!("it expired {expiry}");
+                all.push(Verified { handle, state: "missing", detail });
+            }
             Err(StoreError::NotFound { .. }) => {
                 let detail = "it is not in the store".to_owned();
                 all.push(Verified { handle, state: "missing", detail });

@@ -116,7 +116,7 @@ fn every_command_has_help_with_examples() {
     let bench = Bench::new();
     assert_picture!(bench.picture(&["--help"]));
     for command in
-        ["run", "pipe", "read", "grep", "list", "show", "verify", "export", "completions"]
+        ["run", "pipe", "read", "grep", "list", "show", "verify", "prune", "export", "completions"]
     {
         let help = bench.stdout(&[command, "--help"]);
         assert!(help.contains("Examples:\n  "), "{help}");
