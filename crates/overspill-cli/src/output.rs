@@ -80,6 +80,11 @@ pub(crate) fn warning(warning: &dyn Error) {
     say("warning", "33", &explain(warning));
 }
 
+/// Says something that a person should know.
+pub(crate) fn notice(message: &str) {
+    say("warning", "33", message);
+}
+
 /// One message at a time, in one write, so that commands running at once do not mix their lines.
 /// Where even that fails there is nowhere left to say so.
 fn say(kind: &str, colour: &str, message: &str) {

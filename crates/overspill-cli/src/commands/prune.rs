@@ -65,7 +65,7 @@ pub(crate) fn prune(common: &cli::Common, args: &cli::Prune) -> Result<u8, Failu
     let report = Report::new(sweep, indexes, args.dry_run);
 
     for warning in &report.warnings {
-        output::warning(warning);
+        output::notice(warning);
     }
     let mut out = Out::new();
     match common.json {

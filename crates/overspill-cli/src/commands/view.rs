@@ -68,7 +68,7 @@ impl View {
         // What was to be seen is seen by now; a sweep that began with the write may end.
         if let Some(store) = self.store {
             for warning in store.sweep_warnings().await {
-                output::warning(&format!("sweeping the store: {warning}"));
+                output::notice(&format!("sweeping the store: {warning}"));
             }
         }
         match shown {
