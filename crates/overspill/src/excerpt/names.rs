@@ -22,7 +22,6 @@ const LINE_COST: u64 = 26;
 /// What a name costs beyond its own characters when names are compared: a space and a part of a
 /// line number.
 const NAME_COST: u64 = 3;
-
 /// More names than this that differ only in their digits are a series, of which none is telling.
 const SERIES: u32 = 24;
 

@@ -49,7 +49,8 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
 
 use Kind::{Cause, Heading, Mention, Name, Passed, Verdict};
 
-/// The strongest row that fits a line decides; between equals the first.
+/// The strongest row that fits a line decides; between equals the first. Every row needs one of the
+/// words that [`hint`] looks for.
 static TELLING: &[Rule] = &[
     // How it ended: an exit status, whoever prints it.
     rule(
@@ -94,13 +95,9 @@ static TELLING: &[Rule] = &[
     rule(
         Cause,
         0,
-        r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )",
+        r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared and not used|.* imported and not used|missing|too many|not enough|invalid|expected|syntax error|assignment mismatch)",
     ),
-    rule(
-        Cause,
-        0,
-        r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l",
-    ),
+    rule(Cause, 0, r"undefined reference to|ld returned \d+ exit status|cannot find -l"),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
     rule(Cause, 1, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
@@ -143,7 +140,7 @@ static TELLING: &[Rule] = &[
     rule(Name, 1, r"^not ok \d+"),
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
     // What the next lines are about.
-    rule(Heading, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
+    rule(Heading, 0, r"^_{4,} .*[A-Za-z].* _{4,}$|^---- \S+ stdout ----$"),
     rule(Heading, 0, r"^\+\+\+ (b/)?\S"),
 ];
 
@@ -151,7 +148,7 @@ static TELLING: &[Rule] = &[
 static MENTION: Rule = rule(
     Mention,
     0,
-    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|unresolved|mismatch|conflict)\b",
+    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed out|timeout|aborted|killed|traceback|cannot|could not|unable to|not found|no such|unresolved|mismatch|conflict)\b",
 );
 
 /// The rules, compiled. Which rule fits is a slower question than whether one does, and most lines
@@ -281,13 +278,17 @@ impl News {
     }
 
     fn headline(&mut self, rule: &Rule, number: u64, line: &[u8], look: &[u8]) {
-        if let Some(open) = &self.open {
-            // What a story tells is not told again by a lesser one, or by one of its own lines.
-            let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
-            let frame = rule.kind == Mention && matches!(look.first(), Some(b' ' | b'\t'));
-            if frame || (inside && rule.kind <= open.kind) {
-                return;
-            }
+        // A frame of a stack, or a line of code below one, mentions what it likes.
+        let within = self.open.is_some() || self.traceback.is_some();
+        if within && rule.kind == Mention && matches!(look.first(), Some(b' ' | b'\t')) {
+            return;
+        }
+        // What a story has told is not told again by a lesser one.
+        if let Some(open) = &self.open
+            && open.lines.last().is_some_and(|(last, _)| *last == number)
+            && rule.kind <= open.kind
+        {
+            return;
         }
         self.close();
         let shelf = &mut self.shelves[rule.kind as usize];
@@ -326,11 +327,8 @@ impl News {
         if let Some(frame) = &mut self.traceback {
             if look.starts_with(b"  File \"") && !library(look) {
                 *frame = Some((number, clip(line).to_vec()));
-            } else if !look.starts_with(b" ") && !look.is_empty() {
-                // The exception itself comes as the headline; a stray line ends the traceback.
-                if !look.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':') {
-                    self.traceback = None;
-                }
+            } else if !look.starts_with(b" ") && !exception(look) {
+                self.traceback = None;
             }
         }
         let Some(story) = &mut self.open else { return };
@@ -447,6 +445,12 @@ fn code_like(line: &[u8]) -> bool {
     line.starts_with(b" ") || line.starts_with(b"\t") || ends_like_code(line)
 }
 
+/// Whether a line could be the last of a Python traceback: `module.Name: message`.
+fn exception(line: &[u8]) -> bool {
+    let name = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte));
+    matches!(line.get(name.count()), None | Some(b':'))
+}
+
 /// Whether a line is a stack frame, and if so, whether it is the user's own.
 fn frame(line: &[u8]) -> Option<bool> {
     let line = line.trim_ascii_start();
@@ -507,4 +511,135 @@ fn without_escapes<'a>(line: &'a [u8], plain: &'a mut Vec<u8>) -> &'a [u8] {
         }
     }
     plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line for each rule, and for each way it has.
+    const EXAMPLES: &[&str] = &[
+        "Process exited with code 137",
+        "error: process didn't exit successfully: `x` (exit status: 101)",
+        "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 2.",
+        "[exit code: 3]",
+        "Command exited with non-zero status 1",
+        "command terminated by signal 9",
+        "process didn't exit successfully: `x` (signal: 11, SIGSEGV: invalid memory reference)",
+        "make[1]: *** [Makefile:20: all] Error 1",
+        "test result: FAILED. 3 passed; 1 failed; 0 ignored",
+        "error: could not compile `x` (lib) due to 2 previous errors",
+        "===== 1 failed, 80 passed in 2.53s =====",
+        "1 failed, 80 passed in 2.53s",
+        "FAILED (failures=1, errors=2)",
+        "FAIL",
+        "FAIL\texample.com/x\t0.4s",
+        "Tests:       1 failed, 2 passed, 3 total",
+        "  2 failing",
+        "# fail 2",
+        "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0",
+        "[INFO] BUILD FAILURE",
+        "Found 2 errors in 2 files.",
+        "✖ 12 problems (3 errors, 9 warnings)",
+        "test result: ok. 3 passed; 0 failed",
+        "===== 80 passed in 2.53s =====",
+        "  12 passing (3s)",
+        "      Tests  12 passed (12)",
+        "exited with code 0",
+        "thread 'main' (7) panicked at src/main.rs:7:5:",
+        "error[E0308]: mismatched types",
+        "error: expected `;`",
+        "src/x.c:12:3: fatal error: y.h: No such file or directory",
+        "src/x.ts(12,3): error TS2304: Cannot find name 'y'.",
+        "src/x.ts:12:3 - error TS2304: Cannot find name 'y'.",
+        "./x.go:12:2: declared and not used: y",
+        "./x.go:4:2: \"os\" imported and not used",
+        "./x.go:12:2: undefined: y",
+        "./x.go:12:2: not enough arguments in call to f",
+        "./x.go:12:2: too many arguments in call to f",
+        "./x.go:12:2: missing return",
+        "./x.go:12:2: invalid operation: x + y",
+        "./x.go:12:2: assignment mismatch: 2 variables but f returns 1 value",
+        "x.o: in function `main': x.c:3: undefined reference to `y'",
+        "collect2: error: ld returned 1 exit status",
+        "/usr/bin/ld: cannot find -lssl",
+        "E       assert 1 == 2",
+        "E   ModuleNotFoundError: No module named 'x'",
+        "tests/test_x.py:12: AssertionError",
+        "KeyboardInterrupt",
+        "requests.exceptions.ConnectionError: refused",
+        "Exception in thread \"main\" java.lang.IllegalStateException: x",
+        "Caused by: java.net.ConnectException: x",
+        "Unhandled exception. System.Exception: x",
+        " ---> System.InvalidOperationException: x",
+        "java.lang.IllegalStateException: x",
+        "panic: runtime error: index out of range [3] with length 3",
+        "SIGSEGV: segmentation violation",
+        "Uncaught TypeError: x is not a function",
+        "    expect(received).toBe(expected)",
+        "    Expected: 1",
+        "    Received: 2",
+        "PHP Fatal error:  Uncaught Exception",
+        "x.rb:3:in `y': undefined method `z' (NoMethodError)",
+        "npm ERR! code ELIFECYCLE",
+        "npm error code ERESOLVE",
+        "ERROR: failed to solve: process did not complete",
+        "Segmentation fault (core dumped)",
+        "JavaScript heap out of memory",
+        "Memory cgroup out of memory: Killed process 7",
+        "thread 'main' has overflowed its stack: stack overflow",
+        "write: No space left on device",
+        "fatal: not a git repository",
+        "test store::keeps_order ... FAILED",
+        "FAILED tests/test_x.py::test_y - assert 1 == 2",
+        "tests/test_x.py::test_y FAILED [ 50%]",
+        "FAIL: test_y (test_x.XTest.test_y)",
+        "    --- FAIL: TestX/y (0.00s)",
+        " FAIL  src/x.test.ts > x > y",
+        "   × x > y 5ms",
+        "   ✕ y (2 ms)",
+        "  ● X › y",
+        "not ok 3 - y",
+        "[ERROR] com.example.XTest.y -- Time elapsed: 0.01 s <<< FAILURE!",
+        "________________ test_y ________________",
+        "---- store::keeps_order stdout ----",
+        "+++ b/src/main.rs",
+        "10:00 ERROR could not connect",
+        "connect timeout after 3 s",
+        "it was refused",
+    ];
+
+    #[test]
+    fn every_rule_has_an_example_and_every_example_a_hint() {
+        let matcher = Matcher::compile().unwrap();
+        let mut fitted = vec![false; TELLING.len()];
+        for example in EXAMPLES {
+            let line = example.as_bytes();
+            assert!(matcher.rule(line).is_some(), "no rule fits {example}");
+            assert!(hint(line), "nothing hints at {example}");
+            // A hint does not depend on where in the line it stands.
+            assert!(hint(&[b"x", line].concat()) || example.starts_with('E'), "{example}");
+            for rule in &matcher.which.matches(line) {
+                fitted[rule] = true;
+            }
+        }
+        for (rule, fitted) in TELLING.iter().zip(fitted) {
+            assert!(fitted, "no example fits {rule:?}");
+        }
+    }
+
+    #[test]
+    fn most_lines_give_no_hint() {
+        for line in [
+            "   Compiling serde v1.0.0",
+            "2024-05-01T10:00:00Z INFO worker-3 handled request 7 in 3 ms",
+            "    let handle = store.write(&bytes).await;",
+            "PASS src/x.test.ts",
+            "✓ handles case 3 (2 ms)",
+            "test grid::case ... ok",
+            "",
+        ] {
+            assert!(!hint(line.as_bytes()), "{line}");
+        }
+    }
 }

@@ -4,12 +4,12 @@
 //! first lines
 //! [410 lines not shown; of them:]
 //! 57: a line that was picked
-//! also 120: foo_bar Baz::qux 340: path/to/x.rs
+//! names at 120: foo_bar Baz::qux 340: path/to/x.rs
 //! [from line 498:]
 //! last lines
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -36,8 +36,8 @@ const RECORD_SHARE: usize = 25;
 /// Of 100 characters, how many the shape of JSON gets at most.
 const SHAPE_SHARE: usize = 45;
 /// The words and brackets around what is shown of the middle: `[ lines not shown; of them:]`,
-/// `also` and `[from line :]`, each on a line of its own, and two numbers.
-const WORDS: usize = 52;
+/// `names at` and `[from line :]`, each on a line of its own, and two numbers.
+const WORDS: usize = 56;
 /// A line is picked from the middle whole up to a part of the excerpt, within these bounds.
 const LONG: (usize, usize) = (120, 1_000);
 /// Stands where a long line was cut.
@@ -52,12 +52,15 @@ pub(super) struct Page<'a> {
     words: bool,
     held: &'a [Kept<'a>],
     total: u64,
+    /// What stands above the first lines, in brackets.
+    title: Option<String>,
     head: Vec<String>,
+    /// What stands below them, in brackets.
     note: Option<String>,
     /// Indices into `held` that are neither head nor tail.
     middle: Range<usize>,
     picked: Vec<(u64, String)>,
-    names: Vec<(u64, Vec<&'a str>)>,
+    names: BTreeMap<u64, Vec<&'a str>>,
     tail: VecDeque<String>,
     shown_lines: u64,
 }
@@ -71,11 +74,12 @@ impl<'a> Page<'a> {
             words: false,
             held,
             total,
+            title: None,
             head: Vec::new(),
             note: None,
             middle: 0..held.len(),
             picked: Vec::new(),
-            names: Vec::new(),
+            names: BTreeMap::new(),
             tail: VecDeque::new(),
             shown_lines: 0,
         }
@@ -137,10 +141,10 @@ impl<'a> Page<'a> {
     /// lent by the caller.
     pub(super) fn binary(&mut self, strings: &'a [Kept<'a>]) {
         let start = self.held.first().map_or(&[][..], |kept| kept.bytes);
-        let note = format!("[{}, not text; it starts:]", binary::kind(start));
+        let title = format!("[{}, not text; it starts:]", binary::kind(start));
         let first = binary::first_bytes(start);
-        self.room = self.room.saturating_sub(length(&note));
-        self.note = Some(note);
+        self.room = self.room.saturating_sub(length(&title));
+        self.title = Some(title);
         if length(&first) > self.room {
             return;
         }
@@ -155,6 +159,8 @@ impl<'a> Page<'a> {
             }
         }
         self.picked.sort_by_key(|(number, _)| *number);
+        // A string in binary data is no line.
+        self.shown_lines = 0;
     }
 
     /// The first lines within `share` characters, whole where they fit; the very first may take as
@@ -297,8 +303,7 @@ impl<'a> Page<'a> {
         }
         self.picked.sort_by_key(|(number, _)| *number);
         let seen = self.seen();
-        let taken = names.take_names(self.room, &seen);
-        self.names = taken.into_iter().collect();
+        self.names = names.take_names(self.room, &seen);
         for (number, names) in &self.names {
             let names: usize = names.iter().map(|name| name.len() + 1).sum();
             self.room = self.room.saturating_sub(digits(*number) + 2 + names);
@@ -308,26 +313,19 @@ impl<'a> Page<'a> {
     /// All that stands in view.
     fn seen(&self) -> String {
         let picked = self.picked.iter().map(|(_, line)| line);
-        let all = self.note.iter().chain(&self.head).chain(picked).chain(&self.tail);
+        let all =
+            self.title.iter().chain(&self.head).chain(&self.note).chain(picked).chain(&self.tail);
         all.map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
     /// The finished text and how many lines of the payload stand in it whole.
     pub(super) fn finish(self) -> (String, u64) {
         let mut text = String::new();
-        let binary = self
-            .note
-            .as_ref()
-            .is_some_and(|_| self.head.len() == 1 && self.middle == (0..self.held.len()));
-        let (before, after) =
-            if binary { (self.note.as_ref(), None) } else { (None, self.note.as_ref()) };
-        for line in before.into_iter().chain(&self.head).chain(after) {
+        for line in self.title.iter().chain(&self.head).chain(&self.note) {
             text.push_str(line);
             text.push('\n');
         }
-        // Strings found in binary data are no lines of it.
-        let shown_lines = if binary { 0 } else { self.shown_lines };
-        let hidden = self.total - shown_lines;
+        let hidden = self.total - self.shown_lines;
         let among = !self.picked.is_empty() || !self.names.is_empty();
         if hidden > 0 && self.words {
             let lines = if hidden == 1 { "line" } else { "lines" };
@@ -338,7 +336,7 @@ impl<'a> Page<'a> {
             let _ = writeln!(text, "{number}: {line}");
         }
         if !self.names.is_empty() {
-            text.push_str("also");
+            text.push_str("names at");
             for (number, names) in &self.names {
                 let _ = write!(text, " {number}: {}", names.join(" "));
             }
@@ -355,7 +353,7 @@ impl<'a> Page<'a> {
         // Nothing above is meant to overrun; the promise does not rest on it.
         let end = text.char_indices().nth(self.chars).map_or(text.len(), |(at, _)| at);
         text.truncate(end);
-        (text, shown_lines)
+        (text, self.shown_lines)
     }
 }
 

@@ -3,7 +3,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::measure::count_chars;
 
 const CHARS: usize = 1_000;
 
@@ -610,6 +609,5 @@ proptest! {
         prop_assert!(shown.text.chars().count() <= chars);
         prop_assert!(shown.shown_lines <= crate::lines::lines(&bytes).count() as u64);
         prop_assert!(shown.text.is_empty() || chars > 0);
-        let _ = count_chars(&bytes);
     }
 }
