@@ -59,7 +59,7 @@ cargo test --offline "${libraries[@]}"
 cargo check --offline -p overspill --all-targets
 
 record file 0 cat crates/overspill/src/lines.rs
-record search 0 grep -rn --include='*.rs' 'fn ' crates
+record search 0 grep -rn --include='*.rs' 'fn ' crates/overspill crates/overspill-store
 record json 0 cargo metadata --no-deps --offline --format-version 1
 rustc --edition 2024 --crate-type lib --emit obj -g --remap-path-prefix "$tree=/src/overspill" \
   -A dead_code -o measure.o crates/overspill/src/measure.rs
