@@ -1,8 +1,8 @@
 //! A whole round trip: a tool's return is reduced, stored, and read back.
 
-use std::sync::Arc;
 use overspill::{ToolCall, ToolOutputLimits};
 use overspill_store::LocalStore;
+use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     futures_lite::future::block_on(round_trip())

@@ -12,8 +12,10 @@ mod hints;
 mod identifiers;
 mod names;
 mod news;
-mod shape;
 mod page;
+mod shape;
+#[cfg(test)]
+mod tests;
 
 use crate::lines::{Line, LineScanner, MAX_LINE_CHARS};
 use binary::Suspicion;
@@ -49,6 +51,13 @@ pub struct Excerpter {
     held: Held,
     news: News,
     sketch: Sketch,
+}
+
+/// How the lines of a payload are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
 }
 
 /// What stays in view of a payload.
@@ -104,7 +113,7 @@ impl Excerpter {
             page.binary(&strings);
         } else if !page.whole() {
             match self.sketch.shape() {
-                Some(shape) => page.json(&shape),
+                Some(shape) => page.json(&shape, self.news),
                 None => page.text(self.news),
             }
         }

@@ -187,7 +187,7 @@ enum Piece {
     /// Passes as it is.
     Media(Media),
     /// Can be reduced.
-    Specimen(Specimen),
+    Specimen(Box<Specimen>),
     /// Was reduced to this text.
     View(String),
 }
@@ -210,7 +210,7 @@ fn pieces(payloads: Vec<Payload>, policy: &Policy) -> Vec<(u32, Piece)> {
     let flush = |texts: &mut Vec<String>, next: usize, pieces: &mut Vec<(u32, Piece)>| {
         if !texts.is_empty() {
             let first = (next - texts.len()) as u32;
-            let specimen = Specimen::of_texts(std::mem::take(texts), policy);
+            let specimen = Specimen::of_texts(std::mem::take(texts), policy).into();
             pieces.push((first, Piece::Specimen(specimen)));
         }
     };
@@ -221,8 +221,8 @@ fn pieces(payloads: Vec<Payload>, policy: &Policy) -> Vec<(u32, Piece)> {
                 texts.push(text);
                 continue;
             }
-            Payload::Json(value) => Piece::Specimen(Specimen::of_json(value, policy)),
-            Payload::Bytes(bytes) => Piece::Specimen(Specimen::of_bytes(bytes, policy)),
+            Payload::Json(value) => Piece::Specimen(Specimen::of_json(value, policy).into()),
+            Payload::Bytes(bytes) => Piece::Specimen(Specimen::of_bytes(bytes, policy).into()),
             Payload::Media(media) => Piece::Media(media),
         };
         flush(&mut texts, i, &mut pieces);

@@ -32,7 +32,7 @@ pub enum Below {
     Nothing,
     /// Verbatim lines of it.
     Excerpt {
-        /// How many of its lines are shown, at least in part.
+        /// How many of its lines are shown whole.
         lines: u64,
     },
     /// What a model wrote about it.
@@ -75,6 +75,7 @@ impl Marker {
         text.push_str(&via.instruction(&receipt.handle));
         match below {
             Below::Nothing => text.push_str(". Nothing of it is shown]"),
+            Below::Excerpt { lines: 0 } => text.push_str(". Excerpt:]"),
             Below::Excerpt { lines } => {
                 text.push_str(&format!(". Excerpt ({}):]", counted(lines, "line")));
             }
@@ -171,7 +172,10 @@ mod tests {
             for below in [Below::Nothing, Below::Excerpt { lines: 1 }, Below::Summary] {
                 let marker = Marker::new(&receipt, 42_000, "tokens", None, below, &via);
                 let text = format!("before\n{}\nafter", marker.as_str());
-                assert_eq!(Marker::handles(&text).collect::<Vec<_>>(), [receipt.handle.clone()]);
+                assert_eq!(
+                    Marker::handles(&text).collect::<Vec<_>>(),
+                    std::slice::from_ref(&receipt.handle)
+                );
             }
         }
     }

@@ -108,6 +108,9 @@ fn sorry(handle: &Handle, error: &StoreError) -> String {
             "Nothing is stored as {handle} any more, if it ever was: check the handle against \
              the marker; if it is the same, the result has expired and only its excerpt is left."
         ),
+        StoreError::Expired { expiry, .. } => format!(
+            "What was stored as {handle} expired {expiry}. Only its excerpt is left; go on with that."
+        ),
         StoreError::Damaged { what, .. } => {
             format!("What is stored as {handle} is damaged ({what}) and cannot be shown.")
         }

@@ -42,7 +42,9 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
         |error: io::Error| Failure::from(error).context(format!("cannot write {}", path.display()));
     // Written aside, so that there is no file, or the one there was, until all of it is there.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(cannot_write)?;
+    let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+        // Without the name it has aside, which says nothing to anyone.
+        .map_err(|error| cannot_write(error.kind().into()))?;
     let receipt = block_on(async {
         let stored = shelf.stored(&handle).await?;
         copy(&stored, false, |piece| file.write_all(piece)).await?;

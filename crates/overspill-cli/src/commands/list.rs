@@ -83,7 +83,7 @@ async fn entry(shelf: &Shelf, handle: Handle, stat: &BlobStat) -> Result<Option<
             entry.tool = Some(stored.receipt().tool.clone());
             entry.lines = Some(stored.receipt().lines);
         }
-        Err(StoreError::NotFound { .. }) => return Ok(None),
+        Err(error) if error.is_gone() => return Ok(None),
         Err(error @ StoreError::Damaged { .. }) => entry.damaged = Some(error.to_string()),
         Err(error) => return Err(error.into()),
     }

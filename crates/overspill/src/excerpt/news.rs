@@ -6,15 +6,17 @@
 //! bounded memory, the first and the last of each kind, and lines that differ only in their
 //! numbers once.
 
-use std::collections::VecDeque;
-use std::collections::hash_map::{DefaultHasher, HashMap};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use super::Form;
 use super::held::{Kept, chomp};
 use super::hints::hint;
+use super::identifiers::shape;
 
 /// What a line tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +25,8 @@ pub(super) enum Kind {
     Mention,
     /// That it went well.
     Passed,
-    /// The file that the next lines of a difference are about.
-    File,
+    /// What the next lines are about: a file of a difference, a test.
+    Heading,
     /// The name of what failed.
     Name,
     /// Why it failed.
@@ -45,7 +47,7 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
     Rule { kind, follow, pattern }
 }
 
-use Kind::{Cause, File, Mention, Name, Passed, Verdict};
+use Kind::{Cause, Heading, Mention, Name, Passed, Verdict};
 
 /// The strongest row that fits a line decides; between equals the first.
 static TELLING: &[Rule] = &[
@@ -100,9 +102,9 @@ static TELLING: &[Rule] = &[
         r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l",
     ),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
-    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
+    rule(Cause, 1, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
-    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
+    rule(Cause, 0, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
     rule(
         Cause,
@@ -139,17 +141,17 @@ static TELLING: &[Rule] = &[
     rule(Name, 0, r"^\s*(FAIL|✗|✕|✖|×|❌) +\S"),
     rule(Name, 6, r"^\s*● .* › "),
     rule(Name, 1, r"^not ok \d+"),
-    rule(Name, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
-    // What a difference is about.
-    rule(File, 0, r"^\+\+\+ (b/)?\S"),
+    // What the next lines are about.
+    rule(Heading, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
+    rule(Heading, 0, r"^\+\+\+ (b/)?\S"),
 ];
 
 /// A word of trouble; all that a line can tell that no other rule fits.
 static MENTION: Rule = rule(
     Mention,
     0,
-    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b",
+    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|unresolved|mismatch|conflict)\b",
 );
 
 /// The rules, compiled. Which rule fits is a slower question than whether one does, and most lines
@@ -202,12 +204,14 @@ const STORED: usize = 1_100;
 const FIRST: usize = 8;
 /// Stories of a kind that are held from the end.
 const LAST: usize = 4;
-/// Shapes of headlines that are told apart; later ones count as seen.
-const SHAPES: usize = 1_024;
+/// Shapes of headlines of a kind that are remembered; later ones count as new.
+const SHAPES: usize = 512;
 /// Mentions that are looked at before their rarity counts.
 const MENTIONS: u64 = 64;
 /// How many lines after a headline its stack is looked for.
 const STACK: u16 = 64;
+/// How many lines in a row within a stack need not look like frames.
+const BETWEEN: u8 = 2;
 
 /// A line with news and the lines that belong to it.
 #[derive(Debug, Clone)]
@@ -221,6 +225,8 @@ pub(super) struct Story {
     follow: u8,
     /// How many more lines may hold the frame that is the user's.
     stack: u16,
+    /// How many more lines in a row may be neither frames nor parts of one.
+    between: u8,
 }
 
 impl Story {
@@ -234,6 +240,8 @@ impl Story {
 #[derive(Debug, Default)]
 struct Shelf {
     count: u64,
+    /// The shapes of its headlines so far.
+    shapes: HashSet<u64, BuildHasherDefault<DefaultHasher>>,
     first: Vec<Story>,
     last: VecDeque<Story>,
 }
@@ -242,7 +250,6 @@ struct Shelf {
 #[derive(Debug, Default)]
 pub(super) struct News {
     shelves: [Shelf; 6],
-    shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
     open: Option<Story>,
     /// The last frame of a Python traceback that is the user's, while in one.
     traceback: Option<Option<(u64, Vec<u8>)>>,
@@ -277,7 +284,8 @@ impl News {
         if let Some(open) = &self.open {
             // What a story tells is not told again by a lesser one, or by one of its own lines.
             let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
-            if inside && rule.kind <= open.kind {
+            let frame = rule.kind == Mention && matches!(look.first(), Some(b' ' | b'\t'));
+            if frame || (inside && rule.kind <= open.kind) {
                 return;
             }
         }
@@ -287,20 +295,14 @@ impl News {
         if rule.kind == Mention && shelf.count > MENTIONS && !rare(shelf.count, self.lines) {
             return;
         }
+        let shapes = &mut shelf.shapes;
         let shape = shape(look);
-        let full = self.shapes.len() >= SHAPES;
-        let new = match self.shapes.get_mut(&shape) {
-            Some(count) => {
-                *count += 1;
-                false
-            }
-            None if full => false,
-            None => self.shapes.insert(shape, 1).is_none(),
-        };
+        let new =
+            if shapes.len() < SHAPES { shapes.insert(shape) } else { !shapes.contains(&shape) };
         // The last verdict is the one that holds, however often it was given before; and an error
         // that is told again may be about another place.
         let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;
-        if !new && !place && !matches!(rule.kind, Verdict | Passed) {
+        if !new && !place && !matches!(rule.kind, Verdict | Passed | Heading) {
             return;
         }
         let mut story = Story {
@@ -310,6 +312,7 @@ impl News {
             lines: vec![(number, clip(line).to_vec())],
             follow: rule.follow,
             stack: if rule.kind == Cause { STACK } else { 0 },
+            between: BETWEEN,
         };
         if let Some(frame) = self.traceback.take().flatten() {
             story.lines.insert(0, frame);
@@ -346,8 +349,10 @@ impl News {
                     story.lines.push((number, clip(line).to_vec()));
                     story.stack = 0;
                 }
-                Some(false) => {}
+                Some(false) => story.between = BETWEEN,
                 None if blank || look.starts_with(b" ") || look.starts_with(b"\t") => {}
+                // Go names the function before the place.
+                None if story.between > 0 => story.between -= 1,
                 None => story.stack = 0,
             }
         }
@@ -370,13 +375,13 @@ impl News {
     }
 
     /// The stories, the most telling first.
-    pub(super) fn stories(mut self) -> Vec<Story> {
+    pub(super) fn stories(mut self, form: Form) -> Vec<Story> {
         self.close();
         // Source code speaks of errors all the time: there, only what no code looks like is news.
-        let code = self.code * 4 > self.lines;
+        let code = form == Form::Text && self.code * 4 > self.lines;
         let mut ranked = Vec::new();
         for (kind, shelf) in
-            [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves)
+            [Mention, Passed, Heading, Name, Cause, Verdict].into_iter().zip(self.shelves)
         {
             let told: Vec<Story> = shelf
                 .first
@@ -389,13 +394,13 @@ impl News {
             }
             let count = told.len();
             for (i, story) in told.into_iter().enumerate() {
-                // The first cause starts the rest; the last verdict is the one that holds.
+                // The first cause starts the rest; the last verdict is the one that holds; and the
+                // last of anything tells next to the first.
                 let rank = match kind {
-                    Verdict | Passed => count - 1 - i,
+                    Verdict | Passed => 2 * (count - 1 - i),
                     _ if i + 1 == count && count > 1 => 1,
-                    _ if i > 0 => i + 1,
-                    _ => 0,
-                };
+                    _ => 2 * i,
+                } as i64;
                 if kind == Passed && rank > 0 {
                     continue;
                 }
@@ -403,12 +408,12 @@ impl News {
                     Cause => 10,
                     Verdict => 9,
                     Name => 8,
-                    File => 6,
+                    Heading => 6,
                     Passed => 4,
                     Mention => 3,
                 };
-                let again = if story.repeat { 5 } else { 0 };
-                ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
+                let again = if story.repeat && kind != Heading { 5 } else { 0 };
+                ranked.push((rank - strength + again, story.lines[0].0, story));
             }
         }
         ranked.sort_by_key(|(rank, number, _)| (*rank, *number));
@@ -427,7 +432,14 @@ fn clip(line: &[u8]) -> &[u8] {
 }
 
 fn ends_like_code(line: &[u8]) -> bool {
-    matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')'))
+    match line.last() {
+        Some(b'{' | b'}' | b';' | b',' | b'(') => true,
+        // A call, and not a remark.
+        Some(b')') => memchr::memrchr(b'(', line)
+            .and_then(|open| line[..open].last())
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_'),
+        _ => false,
+    }
 }
 
 /// Whether a line could stand in source code.
@@ -495,20 +507,4 @@ fn without_escapes<'a>(line: &'a [u8], plain: &'a mut Vec<u8>) -> &'a [u8] {
         }
     }
     plain
-}
-
-/// A hash of the line in which every number is the same.
-fn shape(line: &[u8]) -> u64 {
-    // FNV-1a; lines are told apart, nothing is proved by it.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut number = false;
-    for &byte in line {
-        let digit = byte.is_ascii_digit();
-        if !(digit && number) {
-            let byte = if digit { b'0' } else { byte };
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        number = digit;
-    }
-    hash
 }

@@ -9,16 +9,18 @@
 //! last lines
 //! ```
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::binary;
 use super::held::Kept;
 use super::names::{Names, digits};
 use super::news::{Kind, News};
 use super::shape::Shape;
+use super::{Form, binary};
+use crate::render::show_bytes;
 
 /// Of 100 characters, how many the first lines get, and how many the last. What a result is, and
 /// how it ended, takes a few lines; beyond them, recorded sessions name the ends of a result again
@@ -46,6 +48,8 @@ const CUT_FRONT: &str = "[cut]…";
 pub(super) struct Page<'a> {
     chars: usize,
     room: usize,
+    /// Whether there is room for words about what is not shown.
+    words: bool,
     held: &'a [Kept<'a>],
     total: u64,
     head: Vec<String>,
@@ -54,7 +58,7 @@ pub(super) struct Page<'a> {
     middle: Range<usize>,
     picked: Vec<(u64, String)>,
     names: Vec<(u64, Vec<&'a str>)>,
-    tail: Vec<String>,
+    tail: VecDeque<String>,
     shown_lines: u64,
 }
 
@@ -64,6 +68,7 @@ impl<'a> Page<'a> {
         Self {
             chars,
             room: chars,
+            words: false,
             held,
             total,
             head: Vec::new(),
@@ -71,7 +76,7 @@ impl<'a> Page<'a> {
             middle: 0..held.len(),
             picked: Vec::new(),
             names: Vec::new(),
-            tail: Vec::new(),
+            tail: VecDeque::new(),
             shown_lines: 0,
         }
     }
@@ -100,14 +105,14 @@ impl<'a> Page<'a> {
         self.head((self.chars * HEAD_SHARE / 100).max(END_LEAST));
         self.tail((self.chars * TAIL_SHARE / 100).max(END_LEAST));
         self.reserve();
-        self.news(news);
-        self.lines_and_names(Names::new(&self.held[self.middle.clone()], false));
+        self.news(news, Form::Text);
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], Form::Text));
         self.widen();
     }
 
     /// Fills the page with JSON: its first record, its shape, and what is likeliest to be needed
     /// again.
-    pub(super) fn json(&mut self, shape: &Shape) {
+    pub(super) fn json(&mut self, shape: &Shape, news: News) {
         if self.chars < SMALL {
             return self.head(self.chars);
         }
@@ -123,7 +128,8 @@ impl<'a> Page<'a> {
             self.room -= length(&note);
             self.note = Some(note);
         }
-        self.lines_and_names(Names::new(&self.held[self.middle.clone()], true));
+        self.news(news, Form::Json);
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], Form::Json));
         self.widen();
     }
 
@@ -141,7 +147,14 @@ impl<'a> Page<'a> {
         self.room -= length(&first);
         self.head.push(first);
         self.reserve();
-        self.lines_and_names(Names::new(strings, false));
+        self.lines_and_names(Names::new(strings, Form::Text));
+        for string in strings {
+            let text = show_bytes(string.bytes);
+            if self.room > LONG.0 && !self.picked.iter().any(|(_, line)| line.contains(&*text)) {
+                self.pick(string, self.room);
+            }
+        }
+        self.picked.sort_by_key(|(number, _)| *number);
     }
 
     /// The first lines within `share` characters, whole where they fit; the very first may take as
@@ -178,14 +191,14 @@ impl<'a> Page<'a> {
             }
             let Some(rest) = left.checked_sub(length(&line)) else {
                 if self.tail.is_empty() && left > 2 * CUT.len() {
-                    self.tail.push(cut_front(&line, left - 1));
+                    self.tail.push_front(cut_front(&line, left - 1));
                     self.room -= left;
                 }
                 break;
             };
             self.room -= left - rest;
             left = rest;
-            self.tail.insert(0, line);
+            self.tail.push_front(line);
             self.shown_lines += 1;
             self.middle.end -= 1;
         }
@@ -203,6 +216,7 @@ impl<'a> Page<'a> {
     /// Sets the room for words and numbers apart.
     fn reserve(&mut self) {
         self.room = self.room.saturating_sub(WORDS + 2 * digits(self.total));
+        self.words = true;
     }
 
     /// Gives room that nothing else used to the ends.
@@ -239,14 +253,14 @@ impl<'a> Page<'a> {
         true
     }
 
-    fn news(&mut self, news: News) {
+    fn news(&mut self, news: News, form: Form) {
         let middle = &self.held[self.middle.clone()];
         let (Some(first), Some(last)) = (middle.first(), middle.last()) else { return };
         let middle = first.number..=last.number;
-        // Mentions are a guess, and the files of a difference an outline: neither takes all the room.
+        // Mentions are a guess, and headings an outline: neither takes all the room.
         let mut mentions = self.room / 3;
-        let mut files = self.room / 2;
-        for story in news.stories() {
+        let mut headings = self.room / 2;
+        for story in news.stories(form) {
             for kept in story.lines() {
                 if !middle.contains(&kept.number) || self.is_picked(kept.number) {
                     continue;
@@ -255,7 +269,7 @@ impl<'a> Page<'a> {
                 let mut all = self.room;
                 let room = match story.kind {
                     Kind::Mention => &mut mentions,
-                    Kind::File => &mut files,
+                    Kind::Heading => &mut headings,
                     _ => &mut all,
                 };
                 if !self.pick(&kept, *room) {
@@ -311,9 +325,11 @@ impl<'a> Page<'a> {
             text.push_str(line);
             text.push('\n');
         }
-        let hidden = self.total - self.shown_lines;
+        // Strings found in binary data are no lines of it.
+        let shown_lines = if binary { 0 } else { self.shown_lines };
+        let hidden = self.total - shown_lines;
         let among = !self.picked.is_empty() || !self.names.is_empty();
-        if hidden > 0 {
+        if hidden > 0 && self.words {
             let lines = if hidden == 1 { "line" } else { "lines" };
             let among = if among { "; of them:" } else { "" };
             let _ = writeln!(text, "[{hidden} {lines} not shown{among}]");
@@ -339,7 +355,7 @@ impl<'a> Page<'a> {
         // Nothing above is meant to overrun; the promise does not rest on it.
         let end = text.char_indices().nth(self.chars).map_or(text.len(), |(at, _)| at);
         text.truncate(end);
-        (text, self.shown_lines)
+        (text, shown_lines)
     }
 }
 
@@ -348,16 +364,9 @@ fn length(line: &str) -> usize {
     line.chars().count() + 1
 }
 
-/// A line as it is shown: `\xNN` for bytes that are not UTF-8.
+/// A line as it is shown.
 fn shown(line: &[u8]) -> String {
-    let mut text = String::with_capacity(line.len());
-    for chunk in line.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
+    show_bytes(line).into_owned()
 }
 
 /// The start of a line, with a mark, within `chars` characters.

@@ -453,10 +453,10 @@ struct Detail {
 impl Shape {
     /// The shape in the most detail that fits in `chars` characters.
     pub(super) fn text(&self, chars: usize) -> String {
-        const DEPTHS: RangeInclusive<usize> = 1..=8;
-        let details = DEPTHS.rev().flat_map(|depth| {
-            [KEYS, 24, 12, 8, 5, 3].into_iter().map(move |keys| Detail { depth, keys })
-        });
+        const DEPTHS: RangeInclusive<usize> = 1..=6;
+        let details = DEPTHS
+            .rev()
+            .flat_map(|depth| [KEYS, 12, 5, 3].into_iter().map(move |keys| Detail { depth, keys }));
         details
             .filter_map(|detail| {
                 let mut text = String::new();

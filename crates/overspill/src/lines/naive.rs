@@ -96,11 +96,7 @@ fn json(chars: &[&[u8]]) -> (Vec<bool>, Vec<bool>) {
                 open.push(of_containers && !has_records);
                 has_records |= of_containers;
             }
-            (false, b"}" | b"]") => {
-                if open.pop() == Some(true) {
-                    has_records = false;
-                }
-            }
+            (false, b"}" | b"]") => has_records &= open.pop() != Some(true),
             (false, b",") if open.last() == Some(&true) => record_end[i] = true,
             _ => {}
         }

@@ -269,7 +269,7 @@ fn a_structured_value_is_cut_only_as_the_last_resort_and_says_so() {
 #[test]
 fn a_store_that_fails_anywhere_lets_the_next_action_run() {
     for fault in [Fault::Stage, Fault::FullAfter(30_000), Fault::Commit] {
-        let limits = ToolOutputLimits::builder().store(Faulty::new(fault)).build().unwrap();
+        let limits = ToolOutputLimits::builder().store(Faulty::with(fault)).build().unwrap();
         let admitted = admit(&limits, log(50_000));
         assert_eq!(admitted.reductions[0].action, "truncate", "{fault:?}");
         assert!(matches!(admitted.warnings[..], [Warning::NotStored { .. }]), "{fault:?}");
@@ -278,7 +278,7 @@ fn a_store_that_fails_anywhere_lets_the_next_action_run() {
 
         // A chain that ends without one that can run passes the return whole, with a warning.
         let limits = ToolOutputLimits::builder()
-            .store(Faulty::new(fault))
+            .store(Faulty::with(fault))
             .bands([Band::new(1_000, Spill::default().into())])
             .build()
             .unwrap();
@@ -381,7 +381,8 @@ mod summaries {
 
     #[test]
     fn a_summary_that_is_none_counts_as_failed_and_is_paid_for() {
-        let replies: [fn(&str) -> Result<Summary, SummaryError>; 4] = [
+        type Reply = fn(&str) -> Result<Summary, SummaryError>;
+        let replies: [Reply; 4] = [
             |_| Err(SummaryError::new("the model is down").with_usage(USAGE)),
             |_| Ok(Summary { text: String::new(), usage: USAGE }),
             |_| Ok(Summary { text: " \n ".into(), usage: USAGE }),
@@ -415,7 +416,7 @@ mod summaries {
             ..Truncate::default()
         });
         let limits = ToolOutputLimits::builder()
-            .store(Faulty::new(Fault::Commit))
+            .store(Faulty::with(Fault::Commit))
             .summarizer(Arc::new(summarizer(move |_, _| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 async { Err(SummaryError::new("no")) }
@@ -526,7 +527,7 @@ mod streams {
             ] {
                 let lost = action.then().is_none();
                 let limits = ToolOutputLimits::builder()
-                    .store(Faulty::new(fault))
+                    .store(Faulty::with(fault))
                     .bands([Band::new(10_000, action)])
                     .build()
                     .unwrap();
