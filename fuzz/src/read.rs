@@ -161,15 +161,17 @@ fn a_search_finds_what_is_there(
             assert!(hits.is_subset(&touched), "a line is found in excess");
             let backward = block_on(search.backward(&stored, grid.len() as u64)).unwrap();
             assert!(backward.hits == forward.hits, "backward finds other lines");
-            // A few at a time, they are all found too.
+            // A few at a time, they are all found too; what a match only reaches into may be left
+            // out where a search goes on there.
             let some = Search { limit: 1 + hits.len() as u64 / 5, ..search };
-            let (mut from, mut all) = (Some(0), vec![]);
+            let (mut from, mut all) = (Some(0), BTreeSet::new());
             while let Some(start) = from {
                 let found = block_on(some.forward(&stored, start)).unwrap();
-                all.extend(found.hits);
+                all.extend(found.hits.iter().map(|hit| hit.line));
+                assert!(found.next.is_none_or(|next| next > start), "no progress");
                 from = found.next;
             }
-            assert!(all == forward.hits, "a few at a time, other lines are found");
+            assert!(all.is_superset(&begins), "a few at a time, a line is not found");
         }
     }
 }

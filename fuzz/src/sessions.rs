@@ -31,8 +31,8 @@ const WRAPPERS: [(&str, &str); 16] = [
 /// characters escaped, and bytes that are no text replaced.
 const GROWTH: usize = 64;
 
-/// And so many that recordings may repeat by reference.
-const COPIED: usize = 32 << 20;
+/// And so many that aliases of a cassette may repeat.
+const COPIED: usize = 64 << 20;
 
 thread_local! {
     static FILE: RefCell<NamedTempFile> = RefCell::new(NamedTempFile::new().unwrap());

@@ -94,9 +94,9 @@ impl Marker {
     /// A tool can print a text that looks like a marker, so a handle found here is a claim, not
     /// a receipt.
     pub fn handles(text: &str) -> impl Iterator<Item = Handle> + '_ {
-        text.match_indices(OPENING).filter_map(|(start, _)| {
-            let line = text[start..].lines().next()?;
-            let (_, behind) = line.split_once(BEFORE_HANDLE)?;
+        // A marker ends where the next opens, so that each part of the text is looked at once.
+        text.split(OPENING).skip(1).filter_map(|marker| {
+            let (_, behind) = marker.lines().next()?.split_once(BEFORE_HANDLE)?;
             behind.split(';').next()?.parse().ok()
         })
     }
@@ -185,6 +185,24 @@ mod tests {
         for text in ["", "[overspill: ", "[overspill: x, stored as ../../etc/passwd; read"] {
             assert_eq!(Marker::handles(text).count(), 0, "{text}");
         }
+    }
+
+    #[test]
+    fn what_only_opens_like_a_marker_hides_none_behind_it() {
+        let receipt = receipt();
+        let marker = Marker::new(&receipt, 1, "tokens", None, Below::Nothing, &ReadVia::Command);
+        for before in ["[overspill: ", "[overspill: 7 lines, stored as ", "[overspill: stored as x"]
+        {
+            let text = format!("{before}{}", marker.as_str());
+            assert_eq!(Marker::handles(&text).collect::<Vec<_>>(), [receipt.handle.clone()]);
+        }
+    }
+
+    #[test]
+    fn hostile_text_takes_linear_time() {
+        // Looking through the whole line from each opening on would take minutes.
+        let text = OPENING.repeat(1 << 20) + BEFORE_HANDLE;
+        assert_eq!(Marker::handles(&text).count(), 0);
     }
 
     #[test]

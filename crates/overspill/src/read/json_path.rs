@@ -11,7 +11,11 @@ use crate::marker::grouped;
 use crate::store::Stored;
 
 use super::args::ReadArgs;
-use super::{MAX_ANSWER_CHARS, MAX_JSON_PATH_BYTES, OPENING, sorry};
+use super::{BODY_CHARS, MAX_ANSWER_CHARS, MAX_JSON_PATH_BYTES, OPENING, sorry};
+
+mod cost;
+
+use cost::Cost;
 
 /// Characters of one value that are shown at most, so that a large one leaves room for others.
 const VALUE_CHARS: usize = MAX_ANSWER_CHARS / 5;
@@ -23,9 +27,11 @@ pub(super) async fn answer(
 ) -> Result<String, String> {
     let receipt = stored.receipt();
     let handle = &receipt.handle;
+    let cost = Cost::of(query)?;
+    let shown_query: String = query.chars().take(100).collect();
     let path = JsonPath::parse(query).map_err(|error| {
         format!(
-            "`json_path` {query:?} is no RFC 9535 query: {error}. One looks like $.items[*].name."
+            "`json_path` {shown_query:?} is no RFC 9535 query: {error}. One looks like $.items[*].name."
         )
     })?;
     if receipt.bytes > MAX_JSON_PATH_BYTES {
@@ -45,6 +51,7 @@ pub(super) async fn answer(
     let value: Value = serde_json::from_slice(&bytes).map_err(not_json)?;
     let raw: &RawValue = serde_json::from_slice(&bytes).map_err(not_json)?;
 
+    cost.allow(&value)?;
     let found = path.query_located(&value);
     let total = found.len() as u64;
     let (start, end) = if args.from_end {
@@ -66,14 +73,13 @@ pub(super) async fn answer(
     for (node, text) in wanted.iter().zip(spelled) {
         let row = row(&node.location().to_string(), text);
         let more = row.chars().count();
-        if chars + more > MAX_ANSWER_CHARS - 512 && shown > 0 {
+        if chars + more > BODY_CHARS && shown > 0 {
             break;
         }
         body.push_str(&row);
         chars += more;
         shown += 1;
     }
-    let shown_query: String = query.chars().take(100).collect();
     let on = match start + shown {
         next if next < total => format!("; go on with offset={next}"),
         _ => "; that is all".to_owned(),
