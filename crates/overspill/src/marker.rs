@@ -194,7 +194,10 @@ mod tests {
         for before in ["[overspill: ", "[overspill: 7 lines, stored as ", "[overspill: stored as x"]
         {
             let text = format!("{before}{}", marker.as_str());
-            assert_eq!(Marker::handles(&text).collect::<Vec<_>>(), [receipt.handle.clone()]);
+            assert_eq!(
+                Marker::handles(&text).collect::<Vec<_>>(),
+                std::slice::from_ref(&receipt.handle)
+            );
         }
     }
 
