@@ -265,7 +265,7 @@ pub(crate) struct Verify {
 
 /// Delete what has expired, and clean up after crashed writers
 ///
-/// What expires, [retention] in overspill.toml says, or in its place these flags; without either,
+/// What expires, the table `retention` of overspill.toml says, or in its place these flags; without either,
 /// nothing does.
 /// Deletes the oldest first to come under a size, but nothing of the last hour, and nothing that is
 /// under a lease. Removes what crashed writers left, builds missing indexes again, and removes
