@@ -3,6 +3,7 @@
 use memchr::memchr_iter;
 use unicode_segmentation::GraphemeCursor;
 
+use crate::measure::grouped;
 use crate::render::Decoder;
 
 /// Which part of a text a cut keeps.
@@ -248,19 +249,6 @@ fn left_out(gap: &Gap) -> String {
         0 | 1 => chars,
         lines => format!("{chars} ({} lines)", grouped(lines)),
     }
-}
-
-/// The number with a comma between every three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// The two ends of a text that is longer than the cut allows; they may overlap.
@@ -521,15 +509,6 @@ mod tests {
                     assert!(!marker.contains(word), "{marker}");
                 }
             }
-        }
-    }
-
-    #[test]
-    fn numbers_are_grouped() {
-        for (number, text) in
-            [(0, "0"), (999, "999"), (1_000, "1,000"), (u64::MAX, "18,446,744,073,709,551,615")]
-        {
-            assert_eq!(grouped(number), text);
         }
     }
 

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::ansi::{MAX_SEQUENCE, Stripper};
 use crate::lines::MAX_LINE_CHARS;
-use crate::marker::{counted, grouped};
-use crate::measure::count_chars;
+use crate::measure::{count_chars, counted, grouped};
 use crate::render::show_bytes;
 use crate::store::{StoreError, Stored};
 

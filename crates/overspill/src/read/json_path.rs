@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_json_path::{JsonPath, PathElement};
 
-use crate::marker::grouped;
+use crate::measure::grouped;
 use crate::store::Stored;
 
 use super::args::ReadArgs;
