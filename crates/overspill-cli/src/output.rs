@@ -59,7 +59,12 @@ pub(crate) fn table(head: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> S
     if !head.is_empty() {
         table.set_header(head);
     }
-    table.add_rows(rows);
+    // A tool may have any name: what would move the cursor is shown, not done.
+    let plain = |cell: String| match cell.contains(char::is_control) {
+        true => cell.escape_debug().to_string(),
+        false => cell,
+    };
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(plain).collect::<Vec<_>>()));
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if right.contains(&i) {

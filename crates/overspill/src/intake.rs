@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::item::{Media, Payload, ToolCall, ToolReturn};
 use crate::measure::Size;
 use crate::policy::Policy;
+use crate::render::show_bytes;
 use crate::store::{PartName, Receipt, StoreError};
 use crate::summary::{SummaryError, Usage};
 
@@ -34,6 +35,20 @@ pub struct Admitted {
 }
 
 impl Admitted {
+    /// What the model should see, as one text: structured values as JSON, media by their type and
+    /// size, each payload on lines of its own. A host that can send parts takes
+    /// [`output`](Self::output) apart instead.
+    pub fn to_text(&self) -> String {
+        let ToolReturn { value, content, .. } = &self.output;
+        let texts = value.iter().chain(content).map(|payload| match payload {
+            Payload::Text(text) => text.clone(),
+            Payload::Json(value) => value.to_string(),
+            Payload::Bytes(bytes) => show_bytes(bytes).into_owned(),
+            Payload::Media(media) => format!("[{}, {} bytes]", media.media_type, media.bytes.len()),
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// The receipts of what was stored and stands in view as a marker.
     pub fn receipts(&self) -> impl Iterator<Item = &Receipt> {
         self.reductions.iter().filter_map(|reduction| reduction.receipt.as_ref())

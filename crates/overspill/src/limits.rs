@@ -163,7 +163,9 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Takes everything a configuration file says, but for the store, which the caller opens.
+    /// Takes what a configuration file says, but for the store and the summarizer's prompt: the
+    /// caller opens the one and gives the other to its
+    /// [`PromptedSummarizer`](crate::summary::PromptedSummarizer).
     #[must_use]
     pub fn config(mut self, config: &Config) -> Self {
         self.enabled = config.enabled;

@@ -45,7 +45,9 @@ pub(crate) fn verify(common: &cli::Common, args: &cli::Verify) -> Result<u8, Fai
             Err(StoreError::Damaged { what, .. }) => {
                 all.push(Verified { handle, state: "damaged", detail: what });
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                all.push(Verified { handle, state: "unreadable", detail: error.to_string() });
+            }
         }
     }
     let is_sound = all.iter().all(|one| one.state == "ok");

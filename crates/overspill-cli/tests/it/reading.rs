@@ -209,3 +209,41 @@ fn a_closed_pipe_is_no_error() {
         );
     }
 }
+
+/// One index that cannot be read, whatever stands in its place, concerns its own payload alone, and
+/// that one can still be read.
+#[test]
+fn an_index_that_is_no_file_hides_nothing() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let index = bench.store().join(format!("{handle}.idx"));
+    std::fs::remove_file(&index).unwrap();
+    std::fs::create_dir(&index).unwrap();
+    bench.assert(&["list"]).assert().success();
+    bench.assert(&["verify"]).assert().success();
+    bench.assert(&["export", &handle]).assert().success();
+    bench.assert(&["read", &handle, "--offset", "4999"]).assert().success();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_any_name_can_be_exported_to() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let file = bench.store().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    let mut export = bench.assert(&["export", &handle, "--json", "-o"]);
+    export.arg(&file).assert().success();
+    assert!(file.is_file());
+    // A link is followed, and what it stands for keeps its mode.
+    let link = bench.store().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
+    std::fs::set_permissions(&file, mode).unwrap();
+    let mut export = bench.assert(&["export", &handle, "--force", "-o"]);
+    export.arg(&link).assert().success();
+    assert!(link.is_symlink());
+    let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o640);
+}

@@ -78,6 +78,25 @@ impl Run<'_> {
         None
     }
 
+    /// What stands in view of a stream when no action could run: it is not there to pass whole. If
+    /// it was stored all the same, for a summary that failed, its marker and excerpt; else its
+    /// beginning and end.
+    pub(super) fn leave(&self, specimen: Specimen, admitted: &mut Admitted) -> String {
+        admitted.warnings.retain(|warning| !matches!(warning, Warning::Whole { .. }));
+        let stored = specimen.receipt().cloned().and_then(|receipt| {
+            let spill = Spill::default();
+            let view = self.spilled(&spill, &receipt, &specimen);
+            self.keep_smaller(&spill.into(), view, Some(receipt), &specimen, admitted)
+        });
+        match stored {
+            Some((view, _)) => view,
+            None => {
+                admitted.warnings.push(Warning::MiddleLost { tool: self.tool() });
+                specimen.into_cut()
+            }
+        }
+    }
+
     /// A reduction that does not make the return smaller is not applied.
     fn keep_smaller(
         &self,

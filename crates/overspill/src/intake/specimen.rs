@@ -152,6 +152,11 @@ impl Specimen {
         self.size
     }
 
+    /// Proof that it is stored, once it is.
+    pub(crate) fn receipt(&self) -> Option<&Receipt> {
+        self.receipt.as_ref()
+    }
+
     /// Whether the payload opens with the read tool's own header.
     pub(crate) fn is_read_answer(&self) -> bool {
         match &self.body {

@@ -18,7 +18,7 @@ use crate::store::{Deposit, PartName, StoreError};
 
 use super::chain::{Run, no_store};
 use super::specimen::{Kind, Specimen, Streamed};
-use super::{Admitted, Warning, admit};
+use super::{Admitted, admit};
 
 /// What is held in memory at least before a stream is taken for a big one, in characters. Below
 /// it a return takes the same path as one that came whole, which can weigh every action.
@@ -83,8 +83,9 @@ impl ReturnStream {
                     .saturating_sub(measured)
                     .max(held_chars(&band.action).saturating_sub(chars));
                 if missing > 0 {
-                    // A character is a byte at least, and so is nearly every token.
-                    *check_at = held.len() + missing as usize;
+                    // A character is a byte at least, and so is nearly every token. Looking again
+                    // only at twice the length keeps the looking linear, whatever is stripped.
+                    *check_at = held.len() + held.len().max(missing as usize);
                     return None;
                 }
                 let held = std::mem::take(held);
@@ -188,10 +189,7 @@ impl Big {
         };
         let view = match run.act(&self.action, &mut specimen, &mut admitted).await {
             Some((view, _)) => view,
-            None => {
-                admitted.warnings.push(Warning::MiddleLost { tool: self.call.tool.clone() });
-                specimen.into_cut()
-            }
+            None => run.leave(specimen, &mut admitted),
         };
         admitted.output = ToolReturn { exit_status, ..ToolReturn::from(view) };
         admitted

@@ -409,6 +409,25 @@ fn json_path_shows_values_as_they_are_spelled() {
 }
 
 #[test]
+fn json_path_from_the_end_says_what_is_before() {
+    let payload = format!("[{}]", (0..500).map(|i| i.to_string()).collect::<Vec<_>>().join(","));
+    let first_line = |args: Value| ask(&payload, args).lines().next().unwrap().to_owned();
+    let args = json!({ "json_path": "$[*]", "from_end": true, "limit": 2, "offset": 3 });
+    let line = first_line(args);
+    assert!(line.contains("results 495-496 of 500"), "{line}");
+    assert!(line.ends_with("; before them: from_end=true, offset=5]"), "{line}");
+    let line = first_line(json!({ "json_path": "$[*]", "from_end": true, "limit": 600 }));
+    assert!(line.contains("results 0-499 of 500") && line.ends_with("; that is all]"), "{line}");
+    let line = first_line(json!({ "json_path": "$[*]", "offset": 600 }));
+    assert!(line.ends_with("; offset is past the end]"), "{line}");
+    // What does not fit is left out at the beginning.
+    let long = format!("[{}]", vec![format!("\"{}\"", "x".repeat(5_000)); 40].join(","));
+    let answer = ask(&long, json!({ "json_path": "$[*]", "from_end": true }));
+    assert!(answer.lines().next().unwrap().contains("-39 of 40"), "{}", &answer[..120]);
+    assert!(answer.chars().count() <= MAX_ANSWER_CHARS);
+}
+
+#[test]
 fn json_path_says_what_it_cannot_do() {
     let not_json = ask("plain text\n", json!({ "json_path": "$.a" }));
     assert!(not_json.contains("is not one JSON document") && not_json.contains("`pattern`"));
