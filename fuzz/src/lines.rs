@@ -21,11 +21,46 @@ mod naive;
 
 /// What payloads are made of.
 const TOKENS: [&[u8]; 40] = [
-    b"{", b"}", b"[", b"]", b",", b":", b"\"", b"\\", b" ", b"\t", b"\n", b"\r\n", b"[{", b"},{",
-    b"}]", b"[[", b"],[", b"\"k\":", b"\"v,[\"", b"\\\"", b"null", b"1", b"x", b"{\"a\":[{\"b\":1},",
-    b"{\"id\":12,\"tags\":[\"a\",\"b\"]},", b"2026-01-01 INFO request served in 3 ms\n", "é".as_bytes(),
-    "🦀".as_bytes(), "\u{85}".as_bytes(), "\u{2028}".as_bytes(), b"\xff", b"\xf0\x90", b"\xf0\x90\x80",
-    b"\xe2\x82", b"\xc3", b"\x80", b"\xed\xa0\x80", b"\x00", b"line of text\n", b"xxxxxxxxxxxxxxx",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\"",
+    b"\\",
+    b" ",
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b"[{",
+    b"},{",
+    b"}]",
+    b"[[",
+    b"],[",
+    b"\"k\":",
+    b"\"v,[\"",
+    b"\\\"",
+    b"null",
+    b"1",
+    b"x",
+    b"{\"a\":[{\"b\":1},",
+    b"{\"id\":12,\"tags\":[\"a\",\"b\"]},",
+    b"2026-01-01 INFO request served in 3 ms\n",
+    "é".as_bytes(),
+    "🦀".as_bytes(),
+    "\u{85}".as_bytes(),
+    "\u{2028}".as_bytes(),
+    b"\xff",
+    b"\xf0\x90",
+    b"\xf0\x90\x80",
+    b"\xe2\x82",
+    b"\xc3",
+    b"\x80",
+    b"\xed\xa0\x80",
+    b"\x00",
+    b"line of text\n",
+    b"xxxxxxxxxxxxxxx",
 ];
 
 /// A line as all ways of finding it must agree on.
@@ -133,12 +168,7 @@ fn every_row_is_a_place_to_resume(payload: &[u8], grid: &[Found<'_>], index: &[u
 }
 
 /// Reads lines through the index from line `from` on, and says how the index is.
-fn read(
-    store: &Arc<dyn Store>,
-    receipt: &Receipt,
-    from: usize,
-    grid: &[Found<'_>],
-) -> IndexHealth {
+fn read(store: &Arc<dyn Store>, receipt: &Receipt, from: usize, grid: &[Found<'_>]) -> IndexHealth {
     let stored = block_on(Stored::open(store, &receipt.handle)).unwrap();
     assert_eq!(stored.receipt().lines, receipt.lines);
     let mut expected = grid.get(from..).unwrap_or_default().iter();

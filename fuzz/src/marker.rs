@@ -12,9 +12,28 @@ use crate::input::{self, Choices};
 
 /// What markers are made of.
 const TOKENS: [&[u8]; 22] = [
-    b"[overspill: ", b"stored as ", b"run/call.aaaaaaaaaaaaaaaaaaaaaaaaaa", b"; ", b";", b"\n", b"\r",
-    b"/", b".", b"..", b"~", b"aaaaaaaaaaaaaaaaaaaaaaaaaa", b"-", b"_", b" ", b"[", b"]", b"12,345 lines, ",
-    "é".as_bytes(), b"\0", b"A", b"\xff",
+    b"[overspill: ",
+    b"stored as ",
+    b"run/call.aaaaaaaaaaaaaaaaaaaaaaaaaa",
+    b"; ",
+    b";",
+    b"\n",
+    b"\r",
+    b"/",
+    b".",
+    b"..",
+    b"~",
+    b"aaaaaaaaaaaaaaaaaaaaaaaaaa",
+    b"-",
+    b"_",
+    b" ",
+    b"[",
+    b"]",
+    b"12,345 lines, ",
+    "é".as_bytes(),
+    b"\0",
+    b"A",
+    b"\xff",
 ];
 
 /// Handles are found where they stand and nowhere else; a marker shows its own, whatever stands

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use overspill::ansi::strip;
 use overspill::lines::{Line, lines};
-use overspill::read::{
-    MAX_ANSWER_CHARS, MAX_CONTEXT, MAX_LIMIT, Pattern, ReadArgs, Search, read,
-};
+use overspill::read::{MAX_ANSWER_CHARS, MAX_CONTEXT, MAX_LIMIT, Pattern, ReadArgs, Search, read};
 use overspill::render::show_bytes;
 use overspill::store::{PartName, Receipt, Stored, deposit};
 use overspill::{Store, ToolCall, ToolOutputLimits};
@@ -19,10 +17,41 @@ use crate::input::{self, Choices};
 
 /// What payloads are made of.
 const TOKENS: [&[u8]; 36] = [
-    b"{", b"}", b"[", b"]", b",", b"\"a\":", b"\"b\"", b"1", b"-1.50e3", b"null", b"[[", b"]]",
-    b"{\"a\":", b"[1,", b"\n", b"\r\n", b" ", b"error", b"ERROR: a\n", b"a", b"ab", b"aab", b"x\n",
-    b"\x1b[31m", b"\x1b[0m", b"\x1b]", b"\x07", b"\xc2\x9b", b"\xff", b"\xf0\x90\x80", "é".as_bytes(),
-    "🦀".as_bytes(), b"{\"id\":12,\"tags\":[\"a\",\"b\"]},", b"INFO request served in 3 ms\n", b"line\n",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b"\"a\":",
+    b"\"b\"",
+    b"1",
+    b"-1.50e3",
+    b"null",
+    b"[[",
+    b"]]",
+    b"{\"a\":",
+    b"[1,",
+    b"\n",
+    b"\r\n",
+    b" ",
+    b"error",
+    b"ERROR: a\n",
+    b"a",
+    b"ab",
+    b"aab",
+    b"x\n",
+    b"\x1b[31m",
+    b"\x1b[0m",
+    b"\x1b]",
+    b"\x07",
+    b"\xc2\x9b",
+    b"\xff",
+    b"\xf0\x90\x80",
+    "é".as_bytes(),
+    "🦀".as_bytes(),
+    b"{\"id\":12,\"tags\":[\"a\",\"b\"]},",
+    b"INFO request served in 3 ms\n",
+    b"line\n",
     b"xxxxxxxxxxxxxxx",
 ];
 

@@ -22,7 +22,10 @@ const WRAPPERS: [(&str, &str); 16] = [
     ("[{\"lc\":1,\"type\":\"human\"},\n", "]"),
     ("[{\"role\":\"user\",\"content\":\"x\"},\n", "]"),
     ("_**User (2026-01-01 10:00:00Z)**_\n", "\n"),
-    ("interactions:\n- request:\n    uri: https://api.anthropic.com/v1/messages\n    body:\n", "\n"),
+    (
+        "interactions:\n- request:\n    uri: https://api.anthropic.com/v1/messages\n    body:\n",
+        "\n",
+    ),
     ("interactions:\n- request:\n    uri: https://x/openai\n    parsed_body: ", "\n"),
     ("interactions: ", "\n"),
 ];
