@@ -5,8 +5,8 @@
 //! bare name.
 
 use std::cmp::Reverse;
-use std::collections::hash_map::{DefaultHasher, HashMap};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
@@ -167,6 +167,7 @@ impl<'a> Names<'a> {
         let mut shown = shown.to_owned();
         let mut left = room;
         let mut misses = 0;
+        let mut of_series = HashSet::<u64, BuildHasherDefault<DefaultHasher>>::default();
         for name in order {
             let number = self.lines[name.line].number;
             let label = if taken.contains_key(&number) { 0 } else { digits(number) + 2 };
@@ -181,6 +182,10 @@ impl<'a> Names<'a> {
             if memmem::find(shown.as_bytes(), name.text).is_some() {
                 continue;
             }
+            // One of a series stands for all of them.
+            if name.series.is_some_and(|shape| shape != NUMBERS && !of_series.insert(shape)) {
+                continue;
+            }
             // An identifier is ASCII by definition.
             if let Ok(text) = std::str::from_utf8(name.text) {
                 left -= cost;
@@ -193,11 +198,14 @@ impl<'a> Names<'a> {
     }
 }
 
+/// The shape of all names that are nothing but numbers.
+const NUMBERS: u64 = 0;
+
 /// The shape of a name with digits: all its numbers the same. Names that are nothing but numbers,
 /// as dates, positions and amounts are, have one shape.
 fn one_of(name: &[u8]) -> Option<u64> {
     if !has_word(name) {
-        return Some(0);
+        return Some(NUMBERS);
     }
     name.iter().any(u8::is_ascii_digit).then(|| shape(name))
 }

@@ -73,7 +73,7 @@ static TELLING: &[Rule] = &[
     rule(
         Verdict,
         0,
-        r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed",
+        r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed|^error: test failed, to rerun pass",
     ),
     rule(Verdict, 0, r"^(=+ |).*\b[1-9]\d* (failed|errors?)\b.* in [\d.]+ ?m?s"),
     rule(Verdict, 0, r"^FAILED \((\w+=\d+(, )?)+\)$"),
@@ -372,11 +372,16 @@ impl News {
         }
     }
 
+    /// Whether so many lines end as lines of code do that the text is source code, or shows some.
+    pub(super) fn is_code(&self) -> bool {
+        self.code * 4 > self.lines
+    }
+
     /// The stories, the most telling first.
     pub(super) fn stories(mut self, form: Form) -> Vec<Story> {
         self.close();
         // Source code speaks of errors all the time: there, only what no code looks like is news.
-        let code = form == Form::Text && self.code * 4 > self.lines;
+        let code = form == Form::Text && self.is_code();
         let mut ranked = Vec::new();
         for (kind, shelf) in
             [Mention, Passed, Heading, Name, Cause, Verdict].into_iter().zip(self.shelves)

@@ -28,7 +28,7 @@ use crate::render::show_bytes;
 const HEAD_SHARE: usize = 10;
 const TAIL_SHARE: usize = 15;
 /// An end gets this many characters before shares count, so that a small excerpt has ends.
-const END_LEAST: usize = 80;
+const END_LEAST: usize = 60;
 /// Under this size an excerpt is the start of the payload alone.
 const SMALL: usize = 200;
 /// Of 100 characters, how many the first lines of JSON get, where its first record stands.
@@ -107,7 +107,8 @@ impl<'a> Page<'a> {
             return self.head(self.chars);
         }
         self.head((self.chars * HEAD_SHARE / 100).max(END_LEAST));
-        self.tail((self.chars * TAIL_SHARE / 100).max(END_LEAST));
+        let tail = if news.is_code() { 0 } else { self.chars * TAIL_SHARE / 100 };
+        self.tail(tail.max(END_LEAST));
         self.reserve();
         self.news(news, Form::Text);
         self.lines_and_names(Names::new(&self.held[self.middle.clone()], Form::Text));
