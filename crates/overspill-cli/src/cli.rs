@@ -357,7 +357,12 @@ pub(crate) struct Replay {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
     /// Policies to compare with none: default, lean, headtail-N, spill-N-M
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "headtail-2000,default,lean")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "headtail-2000,default,lean"
+    )]
     pub(crate) policy: Vec<crate::commands::Named>,
     /// Only sessions of at least 20 requests and more than 20,000 characters of results
     #[arg(long)]

@@ -232,11 +232,7 @@ type Measured = Vec<((PathBuf, String, &'static str), Vec<Figures>)>;
 
 /// Replays every session under every policy, on as many threads as there are cores. What comes
 /// out is in the order of the files.
-fn measure(
-    paths: &[PathBuf],
-    policies: &[Named],
-    only_long: bool,
-) -> Result<Outcome, Failure> {
+fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Outcome, Failure> {
     let sizes: Vec<u64> =
         paths.iter().map(|path| path.metadata().map_or(0, |meta| meta.len())).collect();
     let progress = Mutex::new((Progress::of_bytes("replaying", sizes.iter().sum()), 0));

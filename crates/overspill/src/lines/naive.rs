@@ -27,11 +27,8 @@ fn physical(line: &[u8]) -> Vec<usize> {
     let chars = chars(text);
     let opens = chars.iter().take(MAX_LINE_CHARS).find(|c| **c != b" " && **c != b"\t");
     let is_json = opens.is_some_and(|c| *c == b"{" || *c == b"[");
-    let (structural, record_end) = if is_json {
-        json(&chars)
-    } else {
-        (vec![false; chars.len()], vec![false; chars.len()])
-    };
+    let (structural, record_end) =
+        if is_json { json(&chars) } else { (vec![false; chars.len()], vec![false; chars.len()]) };
     let bytes = |chars: &[&[u8]]| chars.iter().map(|c| c.len()).sum::<usize>();
     let mut pieces = vec![];
     let mut rest = 0..chars.len();
