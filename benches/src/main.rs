@@ -8,8 +8,8 @@ mod child;
 mod commands;
 mod library;
 mod payload;
-mod row;
 mod rounds;
+mod row;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,7 +41,11 @@ struct Args {
 enum Inner {
     /// Runs a command and reports what it used; this program's own affair
     #[command(hide = true)]
-    Measure { report: PathBuf, command: Vec<OsString> },
+    Measure {
+        report: PathBuf,
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// How much is measured.
@@ -53,8 +57,6 @@ struct Scale {
     smaller_log: u64,
     /// What is spilled from memory, in bytes.
     spilled: usize,
-    /// Small spills with and without a time-to-live.
-    small_spills: usize,
     /// How often what takes seconds is done.
     long_rounds: usize,
     /// How often what takes milliseconds is done.
@@ -65,7 +67,6 @@ const FULL: Scale = Scale {
     log: 1_000_000_000,
     smaller_log: 200_000_000,
     spilled: 20_000_000,
-    small_spills: 3_000,
     long_rounds: 5,
     short_rounds: 15,
 };
@@ -74,7 +75,6 @@ const QUICK: Scale = Scale {
     log: 100_000_000,
     smaller_log: 20_000_000,
     spilled: 5_000_000,
-    small_spills: 300,
     long_rounds: 3,
     short_rounds: 5,
 };
@@ -96,7 +96,7 @@ fn main() -> Result<ExitCode> {
 
     let mut rows = Vec::new();
     rows.extend(library::excerpts(scale)?);
-    rows.push(library::strip_ansi(scale));
+    rows.push(library::strip_ansi(scale)?);
     rows.extend(commands::rows(scale, folder.path())?);
     rows.extend(library::spills(scale, folder.path())?);
 

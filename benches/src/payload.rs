@@ -108,6 +108,7 @@ pub(crate) fn source(bytes: usize) -> String {
 /// A list of records of about so many bytes as JSON on one line.
 pub(crate) fn records(bytes: usize) -> Value {
     let mut random = Random(2);
+    const TAGS: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
     // A record has some 200 bytes.
     let record = |id: usize| {
         json!({
@@ -116,7 +117,7 @@ pub(crate) fn records(bytes: usize) -> Value {
             "email": format!("c{:08x}@example.org", random.next() as u32),
             "active": random.below(3) > 0,
             "balance": random.below(10_000_000) as f64 / 100.0,
-            "tags": ["alpha", "beta", "gamma", "delta"][..random.below(4) as usize],
+            "tags": TAGS[..random.below(4) as usize],
             "address": { "street": format!("{} Main Street", random.below(400)), "zip": random.below(99_999), "country": null },
         })
     };

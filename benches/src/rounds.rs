@@ -10,10 +10,7 @@ pub(crate) type Way<'a> = &'a mut dyn FnMut() -> Result<Duration>;
 
 /// Does each in turn, so many times, beginning with another one each time; returns the median of
 /// each.
-pub(crate) fn medians<const N: usize>(
-    rounds: usize,
-    mut ways: [Way<'_>; N],
-) -> Result<[Duration; N]> {
+pub(crate) fn medians<const N: usize>(rounds: usize, ways: [Way<'_>; N]) -> Result<[Duration; N]> {
     let mut times = [const { Vec::new() }; N];
     for round in 0..rounds {
         for k in 0..N {
@@ -43,17 +40,8 @@ mod tests {
     #[test]
     fn the_median_of_each_way_is_its_own() {
         let (mut a, mut b) = ([3, 1, 2].into_iter(), [9, 8, 7].into_iter());
-        let mut next =
-            |it: &mut std::array::IntoIter<u64, 3>| Duration::from_secs(it.next().unwrap());
-        let mut first = {
-            let it = &mut a;
-            move || Ok(Duration::from_secs(it.next().unwrap()))
-        };
-        let _ = &mut next;
-        let mut second = {
-            let it = &mut b;
-            move || Ok(Duration::from_secs(it.next().unwrap()))
-        };
+        let mut first = || Ok(Duration::from_secs(a.next().unwrap()));
+        let mut second = || Ok(Duration::from_secs(b.next().unwrap()));
         let medians = medians(3, [&mut first, &mut second]).unwrap();
         assert_eq!(medians.map(|time| time.as_secs()), [2, 8]);
     }

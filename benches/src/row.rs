@@ -99,7 +99,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
-        table.load_preset(presets::ASCII_MARKDOWN);
+        table.load_style(presets::ASCII_MARKDOWN);
         table.set_header(["what", "ours", "beside it", "ratio", "must", "ok"]);
         for row in &self.rows {
             let amount = |value: f64| format!("{} {}", three_digits(value), row.unit);
