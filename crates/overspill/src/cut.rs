@@ -354,14 +354,19 @@ fn newlines(text: &str) -> u64 {
 
 /// Where the character number `chars` starts; the end of the text where there is none.
 fn start_of(text: &str, chars: usize) -> usize {
+    if text.as_bytes().get(..chars).is_some_and(<[u8]>::is_ascii) {
+        return chars;
+    }
     text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at)
 }
 
 /// Where the last `chars` characters start; the start of the text where there are fewer.
 fn start_from_end(text: &str, chars: usize) -> usize {
-    match chars.checked_sub(1) {
-        None => text.len(),
-        Some(before) => text.char_indices().nth_back(before).map_or(0, |(at, _)| at),
+    let by_bytes = text.len().checked_sub(chars);
+    match (by_bytes, chars.checked_sub(1)) {
+        (Some(at), _) if text.as_bytes()[at..].is_ascii() => at,
+        (_, None) => text.len(),
+        (_, Some(before)) => text.char_indices().nth_back(before).map_or(0, |(at, _)| at),
     }
 }
 

@@ -1,7 +1,10 @@
 //! A return that arrives in pieces takes the path in constant memory.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 
@@ -164,15 +167,22 @@ impl Big {
     }
 
     async fn push(&mut self, piece: Bytes) {
-        self.survey.push(&piece, &mut |line| self.eye.line(line));
-        let rows = self.survey.take_rows();
-        let Ok(deposit) = &mut self.rest else { return };
-        let taken = match deposit.append(piece).await {
-            Ok(()) => deposit.append_rows(&rows).await,
-            Err(error) => Err(error),
+        let Self { survey, eye, rest, .. } = self;
+        let mut look = || {
+            eye.piece(&piece);
+            survey.push(&piece, &mut |line| eye.line(line));
+            survey.take_rows()
+        };
+        let Ok(deposit) = rest else {
+            look();
+            return;
+        };
+        let taken = match append_while(deposit, piece.clone(), look).await {
+            (Ok(()), rows) => deposit.append_rows(&rows).await,
+            (Err(error), _) => Err(error),
         };
         if let Err(error) = taken {
-            self.rest = Err(error);
+            *rest = Err(error);
         }
     }
 
@@ -196,13 +206,31 @@ impl Big {
     }
 }
 
-/// Sees every line of a stream as it is shown.
+/// Appends a piece and does something else while the store is writing: it does so on a thread or
+/// a machine of its own.
+async fn append_while<T>(
+    deposit: &mut Deposit,
+    piece: Bytes,
+    meanwhile: impl FnOnce() -> T,
+) -> (Result<(), StoreError>, T) {
+    let mut append = pin!(deposit.append(piece));
+    let started = poll_fn(|context| Poll::Ready(append.as_mut().poll(context))).await;
+    let done = meanwhile();
+    let appended = match started {
+        Poll::Ready(appended) => appended,
+        Poll::Pending => append.await,
+    };
+    (appended, done)
+}
+
+/// Sees a stream as it is shown.
 struct Eye {
     unit: Unit,
     kind: Kind,
     stripper: Option<Stripper>,
     excerpter: Excerpter,
     head_tail: HeadTail,
+    /// Characters shown, where the stripper makes them other than those stored.
     chars: u64,
     /// Tokens counted line by line, where the policy counts tokens.
     tokens: u64,
@@ -229,12 +257,22 @@ impl Eye {
         }
     }
 
+    /// Sees a piece, before its lines. What is shown as it came need not be gone through line by
+    /// line.
+    fn piece(&mut self, piece: &[u8]) {
+        if self.stripper.is_none() {
+            self.head_tail.push(piece);
+        }
+    }
+
     fn line(&mut self, line: Line<'_>) {
         let stripped = self.stripper.as_mut().map(|stripper| stripper.strip(line.bytes));
         let bytes = stripped.as_deref().unwrap_or(line.bytes);
         self.excerpter.line(Line { bytes, ..line });
-        self.head_tail.push(bytes);
-        self.chars += count_chars(bytes);
+        if stripped.is_some() {
+            self.head_tail.push(bytes);
+            self.chars += count_chars(bytes);
+        }
         if let Unit::Tokens(_) = self.unit {
             self.tokens += self.unit.of_bytes(bytes);
         }
@@ -245,6 +283,8 @@ impl Eye {
             let held = stripper.finish();
             self.chars += count_chars(&held);
             self.head_tail.push(&held);
+        } else {
+            self.chars = surveyed.chars;
         }
         let measured = match self.unit {
             Unit::Characters => self.chars,
