@@ -135,7 +135,7 @@ fn grep(scale: Scale, runner: &Runner, log: &Log) -> Result<Row> {
     let handle = list[0]["handle"].as_str().context("nothing is stored")?;
     let times = medians(
         scale.long_rounds,
-        [&mut || Ok(runner.overspill(&["grep", handle, payload::ABSENT], 1)?.0.time), &mut || {
+        [&mut || Ok(runner.overspill(&["grep", payload::ABSENT, handle], 1)?.0.time), &mut || {
             Ok(runner.run(&["grep", "-c", "-F", payload::ABSENT, &log.path], 1)?.0.time)
         }],
     )?;

@@ -1,5 +1,6 @@
 //! What the library does in process.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -10,12 +11,13 @@ use anyhow::{Result, ensure};
 use futures_lite::future::block_on;
 use overspill::ansi;
 use overspill::excerpt::excerpt;
+use overspill::store::{PartName, Retention, Store, deposit};
 use overspill::{Spill, ToolCall, ToolOutputLimits, ToolReturn};
 use overspill_store::LocalStore;
 
 use crate::Scale;
 use crate::payload;
-use crate::rounds::{medians, time};
+use crate::rounds::{in_turn, medians, time};
 use crate::row::{MS, MS_PER_MB, Row, ms};
 
 /// Small enough for what every excerpt costs, however short the payload, to count.
@@ -76,7 +78,9 @@ pub(crate) fn spills(scale: Scale, folder: &Path) -> Result<[Row; 2]> {
     let of_records = medians(
         scale.short_rounds,
         [&mut || ours(records.clone().into()), &mut || {
-            timed(&|| beside(&serde_json::to_vec(&records)?))
+            // What takes a value also lets go of it.
+            let records = Cell::new(Some(records.clone()));
+            timed(&|| beside(&serde_json::to_vec(&records.take())?))
         }],
     )?;
     Ok([
@@ -93,6 +97,45 @@ pub(crate) fn spills(scale: Scale, folder: &Path) -> Result<[Row; 2]> {
             2.0,
         ),
     ])
+}
+
+/// Many small spills into a store with a time-to-live, beside those into one without.
+pub(crate) fn time_to_live(scale: Scale, folder: &Path) -> Result<[Row; 2]> {
+    /// The stores take turns of so many.
+    const A_TURN: usize = 50;
+    // A month sweeps every ten minutes; ten seconds, every second.
+    let ages = [None, Some(Duration::from_secs(30 * 86_400)), Some(Duration::from_secs(10))];
+    let stores = ages
+        .iter()
+        .enumerate()
+        .map(|(k, &max_age)| {
+            let retention = Retention { max_age, max_bytes: None };
+            Ok(LocalStore::open(folder.join(format!("aged{k}")))?.with_retention(retention))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut times = [Duration::ZERO; 3];
+    let mut calls = 0..;
+    in_turn::<3>(scale.small_spills / A_TURN, |k| {
+        let port: Arc<dyn Store> = Arc::new(stores[k].clone());
+        let start = Instant::now();
+        for n in calls.by_ref().take(A_TURN) {
+            let call = ToolCall::new("bench", n.to_string(), "tool");
+            let payload = format!("{n} {}", "a line of a small result\n".repeat(80));
+            block_on(deposit(&port, &call, PartName::Value(0), "text/plain", payload.into()))?;
+        }
+        times[k] += start.elapsed();
+        Ok(())
+    })?;
+    for store in &stores {
+        let warnings = block_on(store.sweep_warnings());
+        ensure!(warnings.is_empty(), "{warnings:?}");
+    }
+    let [without, month, seconds] = times;
+    let row = |age: &str, with| {
+        let what = format!("{} small spills that are kept for {age}", scale.small_spills);
+        Row::times(what, [with, without], "those that are kept forever", 1.2)
+    };
+    Ok([row("30 days", month), row("10 seconds", seconds)])
 }
 
 /// How long it takes to admit an output that must be spilled, into a store that is new.

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p overspill-bench`; what is compared stands in `docs/benchmarks.md`.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it reports")]
+#![expect(clippy::print_stdout, reason = "it reports")]
 
 mod child;
 mod commands;
@@ -57,6 +57,8 @@ struct Scale {
     smaller_log: u64,
     /// What is spilled from memory, in bytes.
     spilled: usize,
+    /// How many small payloads are spilled into one store.
+    small_spills: usize,
     /// How often what takes seconds is done.
     long_rounds: usize,
     /// How often what takes milliseconds is done.
@@ -67,6 +69,7 @@ const FULL: Scale = Scale {
     log: 1_000_000_000,
     smaller_log: 200_000_000,
     spilled: 20_000_000,
+    small_spills: 3_000,
     long_rounds: 5,
     short_rounds: 15,
 };
@@ -75,6 +78,7 @@ const QUICK: Scale = Scale {
     log: 100_000_000,
     smaller_log: 20_000_000,
     spilled: 5_000_000,
+    small_spills: 600,
     long_rounds: 3,
     short_rounds: 5,
 };
@@ -99,6 +103,7 @@ fn main() -> Result<ExitCode> {
     rows.push(library::strip_ansi(scale)?);
     rows.extend(commands::rows(scale, folder.path())?);
     rows.extend(library::spills(scale, folder.path())?);
+    rows.extend(library::time_to_live(scale, folder.path())?);
 
     let report = Report::new(args.quick, folder.path(), rows);
     if args.json {

@@ -10,15 +10,28 @@ pub(crate) type Way<'a> = &'a mut dyn FnMut() -> Result<Duration>;
 
 /// Does each in turn, so many times, beginning with another one each time; returns the median of
 /// each.
+#[expect(clippy::needless_pass_by_value, reason = "a list of closures is written where it is used")]
 pub(crate) fn medians<const N: usize>(rounds: usize, ways: [Way<'_>; N]) -> Result<[Duration; N]> {
     let mut times = [const { Vec::new() }; N];
+    in_turn::<N>(rounds, |k| {
+        times[k].push(ways[k]()?);
+        Ok(())
+    })?;
+    Ok(times.map(median))
+}
+
+/// Calls `way` with each of the first `N` numbers in turn, so many times, beginning with another
+/// one each time.
+pub(crate) fn in_turn<const N: usize>(
+    rounds: usize,
+    mut way: impl FnMut(usize) -> Result<()>,
+) -> Result<()> {
     for round in 0..rounds {
         for k in 0..N {
-            let k = (k + round) % N;
-            times[k].push(ways[k]()?);
+            way((k + round) % N)?;
         }
     }
-    Ok(times.map(median))
+    Ok(())
 }
 
 /// How long something that cannot fail takes.

@@ -12,7 +12,7 @@
 //! as one character and is never cut. What a line is depends on the payload alone, not on the
 //! pieces it arrived in: every decision takes a bounded look-ahead, and waits for it.
 
-use memchr::{memchr, memchr3};
+use memchr::memchr;
 
 /// A line longer than this many characters is cut further.
 ///
@@ -324,6 +324,31 @@ fn json_piece(buf: &[u8], json: Json, end: End) -> Option<Cut> {
     }
 }
 
+/// How far a JSON string goes on before a quote, a backslash or a `\n` ends or interrupts it.
+///
+/// Most strings have a few bytes, fewer than it takes to start a search of `memchr`: eight at a
+/// time are looked at without one.
+#[inline]
+pub(crate) fn string_end(rest: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    // The top bit of each byte that equals `byte`; above the first such byte it may be set
+    // elsewhere too.
+    let equal = |word: u64, byte: u8| {
+        let differs = word ^ (ONES * u64::from(byte));
+        differs.wrapping_sub(ONES) & !differs & ONES << 7
+    };
+    let (words, tail) = rest.as_chunks();
+    for (word, at) in words.iter().zip((0..).step_by(8)) {
+        let word = u64::from_le_bytes(*word);
+        let hits = equal(word, b'"') | equal(word, b'\\') | equal(word, b'\n');
+        if hits != 0 {
+            return at + hits.trailing_zeros() as usize / 8;
+        }
+    }
+    let end = tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | b'\n'));
+    rest.len() - tail.len() + end.unwrap_or(tail.len())
+}
+
 /// Where in a JSON text a scan stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Json {
@@ -381,11 +406,7 @@ impl Walk {
         let mut structural = None;
         let cut = loop {
             if json.in_string && !json.escape {
-                let Some(hit) = memchr3(b'"', b'\\', b'\n', &bytes[at..]) else {
-                    at = bytes.len();
-                    break None;
-                };
-                at += hit;
+                at += string_end(&bytes[at..]);
             }
             let Some(&byte) = bytes.get(at) else { break None };
             at += 1;
@@ -510,6 +531,19 @@ pub(crate) mod tests {
         assert_eq!(lines[0], b"{");
         assert_eq!(lines[1].len(), MAX_LINE_CHARS);
         assert_eq!(lines[2..], [&br#"",]x", "b":[{},"#[..], b"{}]}"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_string_goes_on_to_the_first_byte_that_ends_or_interrupts_it(
+            text in proptest::collection::vec(
+                prop_oneof![8 => any::<u8>(), 1 => proptest::sample::select(&br#"!"\#[]"#[..])],
+                0..40,
+            ),
+        ) {
+            let first = text.iter().position(|byte| b"\"\\\n".contains(byte));
+            prop_assert_eq!(string_end(&text), first.unwrap_or(text.len()));
+        }
     }
 
     #[test]

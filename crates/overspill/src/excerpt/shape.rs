@@ -7,6 +7,8 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
+use crate::lines::string_end;
+
 /// Nodes of one shape; further ones are not told apart.
 const NODES: usize = 1_024;
 /// Keys of one object that are told apart; an object with more is taken for a map, and the values
@@ -155,7 +157,11 @@ impl Sketch {
                             self.key();
                             self.state = State::Colon;
                         }
-                        Some(b'"') => self.string(),
+                        Some(b'"') => {
+                            let token = std::mem::take(&mut self.token);
+                            self.string(&token, self.length);
+                            self.token = token;
+                        }
                         Some(b'\\') => {
                             self.length += 1;
                             self.state =
@@ -181,7 +187,9 @@ impl Sketch {
                     self.token.extend_from_slice(&rest[..end]);
                     at += end;
                     if end < rest.len() {
-                        self.scalar()?;
+                        let token = std::mem::take(&mut self.token);
+                        self.scalar(&token)?;
+                        self.token = token;
                     }
                     continue;
                 }
@@ -190,13 +198,25 @@ impl Sketch {
                 State::FirstKey if byte == b'}' => self.close(true)?,
                 State::FirstKey | State::Key if byte == b'"' => {
                     match self.expected_key(&bytes[at + 1..]) {
-                        Some(length) => at += length + 1,
+                        Some(length) => {
+                            at += length + 1;
+                            if bytes.get(at + 1) == Some(&b':') {
+                                at += 1;
+                                self.state = State::Value;
+                            }
+                        }
                         None => self.open_text(State::InKey),
                     }
                 }
                 State::Colon if byte == b':' => self.state = State::Value,
                 State::First if byte == b']' => self.close(false)?,
-                State::First | State::Value => self.value(byte)?,
+                State::First | State::Value => match self.whole_value(&bytes[at..])? {
+                    0 => self.value(byte)?,
+                    length => {
+                        at += length;
+                        continue;
+                    }
+                },
                 State::After => {
                     let object = self.stack.last()?.object;
                     match byte {
@@ -212,6 +232,33 @@ impl Sketch {
             at += 1;
         }
         Some(())
+    }
+
+    /// Takes a plain string or scalar that stands whole at the front of `rest`, and returns its
+    /// length; 0 where there is none.
+    fn whole_value(&mut self, rest: &[u8]) -> Option<usize> {
+        if self.stack.is_empty() {
+            return Some(0);
+        }
+        match rest {
+            [b'"', text @ ..] => {
+                let end = string_end(text);
+                if text.get(end) != Some(&b'"') {
+                    return Some(0);
+                }
+                self.string(&text[..end], end as u64);
+                Some(end + 2)
+            }
+            [first, ..] if opens_scalar(*first) => {
+                let end = rest.iter().position(|byte| !in_scalar(*byte)).unwrap_or(rest.len());
+                if end == rest.len() || end > SCALAR_BYTES {
+                    return Some(0);
+                }
+                self.scalar(&rest[..end])?;
+                Some(end)
+            }
+            _ => Some(0),
+        }
     }
 
     /// The first byte of a value.
@@ -241,7 +288,7 @@ impl Sketch {
                 self.stack.push(Frame { node, object, count: 0, next: 0, value: NOWHERE });
                 self.state = if object { State::FirstKey } else { State::First };
             }
-            b'0'..=b'9' | b'-' | b't' | b'f' | b'n' | b'N' | b'I' => {
+            first if opens_scalar(first) => {
                 self.open_text(State::InScalar);
                 self.token.push(byte);
             }
@@ -329,27 +376,27 @@ impl Sketch {
         }
     }
 
-    fn string(&mut self) {
+    /// A string has ended, of which the start is `text`.
+    fn string(&mut self, text: &[u8], length: u64) {
         let place = self.place();
-        let (length, token) = (self.length, &self.token);
         let node = &mut self.nodes[place];
         node.strings += 1;
         node.lengths = widen(node.lengths, length);
-        if !node.many_values && !node.values.iter().any(|value| value == token) {
+        if !node.many_values && !node.values.iter().any(|value| value == text) {
             if length as usize > VALUE_BYTES || node.values.len() == VALUES {
                 node.many_values = true;
                 node.values = Vec::new();
             } else {
-                node.values.push(token.clone());
+                node.values.push(text.to_vec());
             }
         }
         self.end();
     }
 
-    fn scalar(&mut self) -> Option<()> {
+    fn scalar(&mut self, text: &[u8]) -> Option<()> {
         let place = self.place();
         let node = &mut self.nodes[place];
-        match self.token.as_slice() {
+        match text {
             b"null" => node.null = true,
             b"true" | b"false" => node.bool = true,
             // Not JSON by the standard, but common writers write them.
@@ -386,20 +433,12 @@ impl Sketch {
     }
 }
 
-fn in_scalar(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+')
+fn opens_scalar(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'-' | b't' | b'f' | b'n' | b'N' | b'I')
 }
 
-/// How far a string goes before something ends or interrupts it.
-fn string_end(rest: &[u8]) -> usize {
-    // Most strings are short, and starting a search costs more than looking at a few bytes.
-    const SHORT: usize = 24;
-    let short = &rest[..rest.len().min(SHORT)];
-    match short.iter().position(|byte| matches!(byte, b'"' | b'\\' | b'\n')) {
-        Some(end) => end,
-        None => memchr::memchr3(b'"', b'\\', b'\n', &rest[short.len()..])
-            .map_or(rest.len(), |end| short.len() + end),
-    }
+fn in_scalar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+')
 }
 
 /// Whether a number has a fraction or an exponent; `None` if it is no number.

@@ -46,14 +46,16 @@ impl Run<'_> {
                     admitted.warnings.push(Warning::NotCut { tool: self.tool(), what });
                     continue;
                 }
-                Action::Spill(spill, _) => match self.store(specimen).await {
-                    Ok(receipt) => (self.spilled(spill, &receipt, specimen), receipt),
-                    Err(source) => {
-                        admitted.warnings.push(self.not_stored(action, source));
-                        continue;
+                Action::Spill(spill, _) => {
+                    match self.store(specimen, Some(spill.preview_chars)).await {
+                        Ok(receipt) => (self.spilled(spill, &receipt, specimen), receipt),
+                        Err(source) => {
+                            admitted.warnings.push(self.not_stored(action, source));
+                            continue;
+                        }
                     }
-                },
-                Action::Summarize(..) => match self.store(specimen).await {
+                }
+                Action::Summarize(..) => match self.store(specimen, None).await {
                     Err(source) => {
                         admitted.warnings.push(self.not_stored(action, source));
                         continue;
@@ -122,9 +124,13 @@ impl Run<'_> {
         Some((view, after))
     }
 
-    async fn store(&self, specimen: &mut Specimen) -> Result<Receipt, StoreError> {
+    async fn store(
+        &self,
+        specimen: &mut Specimen,
+        preview_chars: Option<usize>,
+    ) -> Result<Receipt, StoreError> {
         match &self.policy.store {
-            Some(store) => specimen.store(store, self.call, self.part).await,
+            Some(store) => specimen.store(store, self.call, self.part, preview_chars).await,
             None => Err(no_store()),
         }
     }

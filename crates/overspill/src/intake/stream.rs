@@ -1,10 +1,7 @@
 //! A return that arrives in pieces takes the path in constant memory.
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use bytes::Bytes;
 
@@ -177,7 +174,7 @@ impl Big {
             look();
             return;
         };
-        let taken = match append_while(deposit, piece.clone(), look).await {
+        let taken = match deposit.append_while(piece.clone(), look).await {
             (Ok(()), rows) => deposit.append_rows(&rows).await,
             (Err(error), _) => Err(error),
         };
@@ -204,23 +201,6 @@ impl Big {
         admitted.output = ToolReturn { exit_status, ..ToolReturn::from(view) };
         admitted
     }
-}
-
-/// Appends a piece and does something else while the store is writing: it does so on a thread or
-/// a machine of its own.
-async fn append_while<T>(
-    deposit: &mut Deposit,
-    piece: Bytes,
-    meanwhile: impl FnOnce() -> T,
-) -> (Result<(), StoreError>, T) {
-    let mut append = pin!(deposit.append(piece));
-    let started = poll_fn(|context| Poll::Ready(append.as_mut().poll(context))).await;
-    let done = meanwhile();
-    let appended = match started {
-        Poll::Ready(appended) => appended,
-        Poll::Pending => append.await,
-    };
-    (appended, done)
 }
 
 /// Sees a stream as it is shown.
