@@ -172,10 +172,10 @@ fn a_store_that_cannot_be_used_never_fails_the_run() {
 fn a_store_that_fails_midway_leaves_the_beginning_and_the_end() {
     let bench = Bench::new();
     // More than is held in memory or in a pipe, so the store has some of it when it is removed.
-    let script = "seq 100000; rm -rf \"$HOME/.local\"; echo the end; exit 4";
+    let script = "seq 400000; rm -rf \"$HOME/.local\"; echo the end; exit 4";
     let output = bench.output(&["run", "--", "sh", "-c", script]);
     let view = String::from_utf8(output.stdout).unwrap();
-    assert!(view.starts_with("1\n2\n") && view.ends_with("\n100000\nthe end\n"), "{view}");
+    assert!(view.starts_with("1\n2\n") && view.ends_with("\n400000\nthe end\n"), "{view}");
     assert!(view.contains("left out here and not stored"), "{view}");
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("removed from the store's folder"), "{stderr}");
