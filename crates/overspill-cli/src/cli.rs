@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use overspill::config::Preset;
+use overspill::store::{Age, ByteSize};
 
 /// Keeps an LLM agent's context window small without losing anything.
 ///
@@ -61,10 +62,13 @@ pub(crate) enum Command {
     List(List),
     Show(Show),
     Verify(Verify),
+    Prune(Prune),
     Export(Export),
     #[command(subcommand)]
     Config(Config),
+    Demo(Demo),
     Completions(Completions),
+    Replay(Replay),
 }
 
 /// What `run` and `pipe` may lay over the configuration.
@@ -82,13 +86,22 @@ pub(crate) struct Policy {
     pub(crate) run_id: Option<String>,
 }
 
+fn at_least_one(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("it must be a whole number of lines from 1 to 1000".to_owned()),
+        Ok(lines) => Ok(lines),
+    }
+}
+
 /// Run a command and show its output, reduced where it is long
 ///
 /// Standard output and standard error become one stream. It is stored while the command runs, and
 /// what should be seen of it is printed at the end. Signals reach the command; what it printed
 /// until then is stored. The exit status is the command's.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "overspill run [OPTIONS] -- COMMAND [ARGUMENT]...",
+    after_help = "\
 Examples:
   overspill run -- cargo test
   overspill run --tool bash -- sh -c 'make 2>&1 | tee build.log'
@@ -96,7 +109,8 @@ Examples:
 
 With --json: {\"output\", \"exit_status\", \"reductions\": [{\"action\", \"over\", \"before\", \"after\",
 \"receipt\"}], \"warnings\"}; an output that is not UTF-8 is \"output_base64\" instead. Sizes are
-{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy.")]
+{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy."
+)]
 pub(crate) struct Run {
     /// The tool whose bands apply; by default the command's file name
     #[arg(long, value_name = "NAME")]
@@ -155,7 +169,7 @@ pub(crate) struct Read {
     pub(crate) offset: u64,
     /// How many lines to show, at most 1,000
     #[arg(long, value_name = "N", default_value_t = overspill::read::DEFAULT_LIMIT,
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = at_least_one)]
     pub(crate) limit: u64,
     /// Count from the end
     #[arg(long)]
@@ -241,11 +255,41 @@ Examples:
   overspill verify                all of them
   overspill verify cli/cargo
 
-With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\" or \"damaged\".")]
+With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\" or
+\"missing\".")]
 pub(crate) struct Verify {
     /// Handles, or their beginnings; none, or the word `all`, for everything
     #[arg(value_name = "HANDLE")]
     pub(crate) handles: Vec<String>,
+}
+
+/// Delete what has expired, and clean up after crashed writers
+///
+/// What expires, the table `retention` of overspill.toml says, or in its place these flags; without either,
+/// nothing does.
+/// Deletes the oldest first to come under a size, but nothing of the last hour, and nothing that is
+/// under a lease. Removes what crashed writers left, builds missing indexes again, and removes
+/// empty runs. Ends with status 1 if something could not be done.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill prune --dry-run
+  overspill prune --older-than 7d
+  overspill prune --max-size 1GB --json
+
+With --json: {\"dry_run\", \"expired\": [{\"handle\", \"bytes\", \"modified\", \"cause\"}],
+\"kept\": [{\"handle\", \"bytes\", \"modified\", \"leased\"}], \"leftovers\", \"indexes\", \"warnings\"}, where
+the last but one are how many files of crashed writers and how many missing indexes there were.")]
+pub(crate) struct Prune {
+    /// Show what would go and what would stay, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Delete what is older, such as 12h, 7d or 4w
+    #[arg(long, value_name = "AGE")]
+    pub(crate) older_than: Option<Age>,
+    /// Delete the oldest until all payloads together are no larger, such as 500MB or 1GB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_size: Option<ByteSize>,
 }
 
 /// Write the original bytes to standard output or a file
@@ -295,6 +339,25 @@ pub(crate) struct ConfigCheck {
     pub(crate) policy: Policy,
 }
 
+/// Show the main job on recorded outputs of real tools
+///
+/// Works offline, on outputs that are part of the program, in a store of its own that is removed
+/// afterwards. Ends with status 1 if anything it claims is not so.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill demo
+  overspill demo --json
+  overspill demo --svg demo.svg
+
+With --json: {\"calls\": [{\"tool\", \"command\", \"chars\", \"over\", \"action\", \"tokens_before\",
+\"tokens_after\", \"milliseconds\", \"handle\"}], \"total\", \"everyday\", \"view\", \"read_back\", \"checks\"}.")]
+pub(crate) struct Demo {
+    /// Draw a picture of it into this file instead
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -303,4 +366,39 @@ Examples:
   overspill completions fish > ~/.config/fish/completions/overspill.fish")]
 pub(crate) struct Completions {
     pub(crate) shell: Shell,
+}
+
+/// Replay recorded agent sessions: what a policy would have saved in them, and kept
+///
+/// Every model request of every session is made again in thought, under each policy: what would
+/// have been sent, what the provider's prompt cache would have served, and how much of what the
+/// model went on to use would have been in view or behind a handle. Recordings of Claude Code,
+/// Codex, pi and nine other formats are told by their content. Nothing leaves the machine.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill replay ~/.claude/projects
+  overspill replay ~/.codex/sessions --policy headtail-2000,lean --by-session
+  overspill replay run.jsonl --policy spill-2000-1000 --json
+
+With --json: {\"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\"}], \"by_session\",
+\"skipped\"}. Sizes are characters; reductions and shares are percent.")]
+pub(crate) struct Replay {
+    /// Files and folders of recordings
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Policies to compare with none: default, lean, headtail-N, spill-N-M
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "headtail-2000,default,lean"
+    )]
+    pub(crate) policy: Vec<crate::commands::Named>,
+    /// Only sessions of at least 20 requests and more than 20,000 characters of results
+    #[arg(long)]
+    pub(crate) long: bool,
+    /// Every session's figures too, where the last policy does worst first
+    #[arg(long)]
+    pub(crate) by_session: bool,
 }

@@ -2,15 +2,20 @@
 
 mod completions;
 mod config;
+mod demo;
 mod export;
 mod grep;
 mod list;
 mod pipe;
+mod prune;
 mod read;
+mod replay;
 mod run;
 mod show;
 mod verify;
 mod view;
+
+pub(crate) use replay::Named;
 
 use crate::cli::{Cli, Command, Config};
 use crate::failure::Failure;
@@ -26,8 +31,11 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::List(args) => list::list(common, &args),
         Command::Show(args) => show::show(common, &args),
         Command::Verify(args) => verify::verify(common, &args),
+        Command::Prune(args) => prune::prune(common, &args),
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
+        Command::Demo(args) => demo::demo(common, &args),
         Command::Completions(args) => completions::completions(&args),
+        Command::Replay(args) => replay::replay(common, &args),
     }
 }

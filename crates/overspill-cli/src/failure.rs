@@ -67,10 +67,10 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
-/// The error and its causes on one line, then each hint on a line of its own.
+/// The error and its causes, then each hint on a line of its own.
 impl Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", hints_apart(&format!("{:#}", self.error)))?;
+        f.write_str(&explain(self.error.as_ref()))?;
         match &self.hint {
             Some(hint) => write!(f, "\nhint: {hint}"),
             None => Ok(()),
@@ -78,7 +78,44 @@ impl Display for Failure {
     }
 }
 
-/// A store says its hint on the same line, since what it says may have to fit on one.
-pub(crate) fn hints_apart(message: &str) -> String {
-    message.replace("; hint: ", "\nhint: ")
+/// An error and its causes on one line, then each hint on a line of its own.
+///
+/// A store says its hint on the same line, since what it says may have to fit on one; a message
+/// may repeat its cause.
+pub(crate) fn explain(error: &dyn std::error::Error) -> String {
+    let (mut text, mut hints) = (String::new(), String::new());
+    for cause in std::iter::successors(Some(error), |error| error.source()) {
+        let message = cause.to_string();
+        let mut parts = message.split("; hint: ");
+        let what = parts.next().unwrap_or_default();
+        let is_new = !text.ends_with(what);
+        if is_new && !text.is_empty() {
+            text.push_str(": ");
+        }
+        if is_new {
+            text.push_str(what);
+            parts.for_each(|hint| hints.push_str(&format!("\nhint: {hint}")));
+        }
+    }
+    text + &hints
+}
+
+#[cfg(test)]
+mod tests {
+    use overspill::{StoreError, Warning};
+
+    use super::*;
+
+    #[test]
+    fn causes_stand_before_hints_and_nothing_stands_twice() {
+        let what = "no permission; hint: chmod it".to_owned();
+        let source = Some(io::Error::from_raw_os_error(13));
+        let source = StoreError::Refused { what, source };
+        let warning = Warning::NotStored { action: "spill", tool: "seq".into(), source };
+        assert_eq!(
+            explain(&warning),
+            "spill could not store the output of seq: the store refuses: no permission: \
+             Permission denied (os error 13)\nhint: chmod it"
+        );
+    }
 }

@@ -6,12 +6,15 @@ use std::os::fd::AsFd;
 use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Bytes read at once: what a pipe holds on Linux by default.
-const PIECE_BYTES: usize = 64 * 1024;
+/// What a pipe can hold on Linux unless an administrator allows more.
+const PIPE_BYTES: usize = 1 << 20;
 
-/// Bytes read at most after the end was announced: what a pipe can hold on Linux unless an
-/// administrator allows more. Whatever was written before then is within it.
-const LEFT_BYTES: usize = 1 << 20;
+/// Bytes read at once: a quarter of a pipe, so that whoever writes into it seldom waits.
+const PIECE_BYTES: usize = PIPE_BYTES / 4;
+
+/// Bytes read at most after the end was announced: whatever was written before then is within
+/// them.
+const LEFT_BYTES: usize = PIPE_BYTES;
 
 /// Reads a source piece by piece.
 ///
@@ -28,7 +31,12 @@ pub(crate) struct Feed<R> {
 }
 
 impl<R: Read + AsFd> Feed<R> {
+    /// A feed from `source`, which is widened where it is a pipe: in the 64 KiB that one
+    /// holds by default, both sides wait for each other all the time.
     pub(crate) fn new(source: R, stop: io::PipeReader) -> Self {
+        // Where there is no more room to be had, it is slower, no more.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::pipe::fcntl_setpipe_size(&source, PIPE_BYTES);
         Self { source, stop, left: None, buffer: vec![0; PIECE_BYTES] }
     }
 

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    signals::survive_full_files();
     let cli = cli::Cli::parse();
     match commands::dispatch(cli) {
         Ok(status) => ExitCode::from(status),

@@ -1,7 +1,7 @@
 //! Everything that is printed: results on standard output; errors, warnings and progress on
 //! standard error.
 
-use std::fmt::Display;
+use std::error::Error;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use crate::failure::{Failure, hints_apart};
+use crate::failure::{Failure, explain};
 
 /// What takes no longer than this gets no progress bar.
 const QUICK: Duration = Duration::from_millis(500);
@@ -59,7 +59,12 @@ pub(crate) fn table(head: &[&str], right: &[usize], rows: Vec<Vec<String>>) -> S
     if !head.is_empty() {
         table.set_header(head);
     }
-    table.add_rows(rows);
+    // A tool may have any name: what would move the cursor is shown, not done.
+    let plain = |cell: String| match cell.contains(char::is_control) {
+        true => cell.escape_debug().to_string(),
+        false => cell,
+    };
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(plain).collect::<Vec<_>>()));
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
         if right.contains(&i) {
@@ -76,8 +81,13 @@ pub(crate) fn error(failure: &Failure) {
 }
 
 /// Says what could not be done.
-pub(crate) fn warning(message: &impl Display) {
-    say("warning", "33", &hints_apart(&message.to_string()));
+pub(crate) fn warning(warning: &dyn Error) {
+    say("warning", "33", &explain(warning));
+}
+
+/// Says something that a person should know.
+pub(crate) fn notice(message: &str) {
+    say("warning", "33", message);
 }
 
 /// One message at a time, in one write, so that commands running at once do not mix their lines.
@@ -122,6 +132,17 @@ impl Progress {
         Self { bar, begun: Instant::now(), may_show: true }
     }
 
+    /// `total` things of one kind.
+    pub(crate) fn of_count(doing: &str, total: u64) -> Self {
+        let progress = Self::of_bytes(doing, total);
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg} {wide_bar} {human_pos} of {human_len}")
+        {
+            progress.bar.set_style(style);
+        }
+        progress
+    }
+
     /// Shows nothing if `hidden`.
     #[must_use]
     pub(crate) fn hidden_if(mut self, hidden: bool) -> Self {
@@ -129,7 +150,7 @@ impl Progress {
         self
     }
 
-    /// So many bytes are done.
+    /// So much is done.
     pub(crate) fn set(&mut self, done: u64) {
         if self.may_show && self.begun.elapsed() > QUICK {
             // It draws on a terminal only.

@@ -9,8 +9,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use etcetera::BaseStrategy;
-use etcetera::base_strategy::Xdg;
 use overspill::config::{Config, ConfigError, Preset, StoreConfig};
 use overspill::store::{BlobName, ByteRange, Slice, Stage, Store, StoreError};
 use overspill::summary::SummaryError;
@@ -176,9 +174,11 @@ impl Settings {
     pub(crate) fn open_store(&self) -> Result<LocalStore, Failure> {
         match &self.store {
             StoreRoot::At(path, origin) => LocalStore::open(path).map_err(|error| {
-                Failure::from(error)
-                    .context(format!("cannot use the store {} ({origin})", path.display()))
-                    .with_status(USAGE)
+                let place = format!("cannot use the store {} ({origin})", path.display());
+                match error {
+                    StoreError::Refused { what, .. } => Failure::usage(format!("{place}: {what}")),
+                    error => Failure::from(error).context(place).with_status(USAGE),
+                }
             }),
             StoreRoot::Memory => Err(Failure::usage(
                 "the file asks for a store in memory, which ends with each command",
@@ -191,19 +191,24 @@ impl Settings {
         }
     }
 
-    /// The policy, for a command that must not fail because of its store or for want of a model.
-    pub(crate) fn limits(&self) -> Result<ToolOutputLimits, Failure> {
-        let store: Arc<dyn Store> = match self.open_store() {
-            Ok(store) => Arc::new(store),
-            Err(failure) => Arc::new(Closed { why: failure.to_string().replace('\n', "; ") }),
+    /// The policy, for a command that must not fail because of its store or for want of a model;
+    /// and the store it writes to, if that could be opened, which sweeps itself.
+    pub(crate) fn limits(&self) -> Result<(ToolOutputLimits, Option<LocalStore>), Failure> {
+        let opened = self.open_store().map(|store| store.with_retention(self.config.retention));
+        let (store, local): (Arc<dyn Store>, _) = match opened {
+            Ok(store) => (Arc::new(store.clone()), Some(store)),
+            Err(failure) => {
+                (Arc::new(Closed { why: failure.to_string().replace('\n', "; ") }), None)
+            }
         };
-        ToolOutputLimits::builder()
+        let limits = ToolOutputLimits::builder()
             .config(&self.config)
             .store(store)
             .summarizer(Arc::new(NoModel))
             .read_by_command()
             .build()
-            .map_err(|error| Failure::from(error).with_status(USAGE))
+            .map_err(|error| Failure::from(error).with_status(USAGE))?;
+        Ok((limits, local))
     }
 }
 
@@ -264,7 +269,7 @@ fn find_file(common: &cli::Common) -> Option<FoundFile> {
     if let Some(path) = above.map(|folder| folder.join(FILE)).find(|path| path.exists()) {
         return Some(FoundFile { path, origin: Origin::FolderAbove });
     }
-    let path = user_folders()?.config_dir().join("overspill").join(FILE);
+    let path = user_folder("XDG_CONFIG_HOME", ".config")?.join(FILE);
     path.exists().then_some(FoundFile { path, origin: Origin::UserFolder })
 }
 
@@ -286,20 +291,24 @@ fn read_file(file: FoundFile) -> Result<(Config, Option<FoundFile>), SettingsErr
 }
 
 fn store_root(common: &cli::Common, config: &Config, file: Option<&FoundFile>) -> StoreRoot {
+    // Shown as an absolute path, it means the same wherever it is read. Where there is no current
+    // directory to start from, it stays as it is, and opening it says why.
+    let at =
+        |path: PathBuf, origin| StoreRoot::At(std::path::absolute(&path).unwrap_or(path), origin);
     if let Some(path) = &common.store {
-        return StoreRoot::At(path.clone(), Origin::Flag("--store"));
+        return at(path.clone(), Origin::Flag("--store"));
     }
     if let Some(path) = variable("OVERSPILL_STORE") {
-        return StoreRoot::At(path.into(), Origin::Environment("OVERSPILL_STORE"));
+        return at(path.into(), Origin::Environment("OVERSPILL_STORE"));
     }
     match &config.store {
         StoreConfig::Local { path: Some(path) } => {
             let folder = file.and_then(|file| file.path.parent());
             let path = folder.map_or_else(|| path.clone(), |folder| folder.join(path));
-            StoreRoot::At(path, Origin::File)
+            at(path, Origin::File)
         }
-        StoreConfig::Local { path: None } => match user_folders() {
-            Some(folders) => StoreRoot::At(folders.data_dir().join("overspill"), Origin::Default),
+        StoreConfig::Local { path: None } => match user_folder("XDG_DATA_HOME", ".local/share") {
+            Some(path) => StoreRoot::At(path, Origin::Default),
             None => StoreRoot::Homeless,
         },
         // A kind of store that this command line does not know is in no file that it can read.
@@ -307,9 +316,12 @@ fn store_root(common: &cli::Common, config: &Config, file: Option<&FoundFile>) -
     }
 }
 
-/// The user's folders, if the user has a home.
-fn user_folders() -> Option<Xdg> {
-    Xdg::new().ok().filter(|folders| folders.data_dir().is_absolute())
+/// Overspill's part of a folder of the user's: the one an XDG variable names, else its usual place
+/// in the user's home. As the XDG specification has it, a relative path counts for nothing.
+fn user_folder(variable_name: &str, in_home: &str) -> Option<PathBuf> {
+    let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = absolute(variable_name).or_else(|| Some(absolute("HOME")?.join(in_home)))?;
+    Some(folder.join("overspill"))
 }
 
 fn variable(name: &str) -> Option<OsString> {

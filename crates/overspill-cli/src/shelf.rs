@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use overspill::store::{Handle, Store, StoreError, StoreExt, Stored};
+use overspill::store::{BlobName, Handle, Store, StoreError, StoreExt, Stored};
 use overspill_store::LocalStore;
 
 use crate::failure::Failure;
@@ -79,7 +79,16 @@ impl Shelf {
         if is_missing { failure.hint(self.where_to_look()) } else { failure }
     }
 
-    pub(crate) fn where_to_look(&self) -> String {
+    /// What the library says to a model, with a hint for a person where there is one.
+    pub(crate) fn explain_sentence(&self, handle: &Handle, sentence: String) -> Failure {
+        let failure = Failure::new(sentence);
+        match block_on(self.store.stat(&BlobName::Payload(handle.clone()))) {
+            Err(StoreError::NotFound { .. }) => failure.hint(self.where_to_look()),
+            _ => failure,
+        }
+    }
+
+    fn where_to_look(&self) -> String {
         format!("`overspill list` shows what is stored in {}", self.place)
     }
 }

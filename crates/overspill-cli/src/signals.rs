@@ -5,7 +5,7 @@ use std::io;
 use std::thread;
 
 use rustix::process::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::iterator::exfiltrator::origin::Origin;
@@ -82,4 +82,11 @@ fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+/// A file that reaches its size limit (`ulimit -f`) is an error of the store, not the end of this
+/// process. Commands that are run get the default back, since a handler does not outlive `exec`.
+pub(crate) fn survive_full_files() {
+    // Where it cannot be caught, it ends the process as it would have.
+    let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
 }

@@ -13,8 +13,9 @@ use crate::json::Json;
 
 /// How deep collections may nest: as deep as the JSON reader allows.
 const DEEPEST: usize = 128;
-/// How many values aliases may copy, so that a small file cannot fill the memory.
-const MOST_COPIES: usize = 1 << 20;
+/// How many bytes anchors, aliases and keys that are collections may copy, so that a small file
+/// cannot fill the memory.
+const MOST_COPIED: usize = 64 << 20;
 
 /// Why a text is not YAML that can be read.
 #[derive(Debug)]
@@ -52,29 +53,28 @@ struct Builder<'a> {
     documents: Vec<Json<'a>>,
     open: Vec<(Open<'a>, usize)>,
     anchors: HashMap<usize, Json<'a>>,
-    copies: usize,
+    copied: usize,
 }
 
 impl<'a> Builder<'a> {
     fn event(&mut self, event: Event<'a>) -> Result<(), &'static str> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.value(scalar(text, style, tag.as_deref()), anchor);
+                self.value(scalar(text, style, tag.as_deref()), anchor)?;
             }
             Event::SequenceStart(anchor, _) => self.open(Open::List(Vec::new()), anchor)?,
             Event::MappingStart(anchor, _) => self.open(Open::Map(Vec::new(), None), anchor)?,
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some((Open::List(list), anchor)) => self.value(Json::List(list), anchor),
-                Some((Open::Map(pairs, _), anchor)) => self.value(Json::map(pairs), anchor),
+                Some((Open::List(list), anchor)) => self.value(Json::List(list), anchor)?,
+                Some((Open::Map(pairs, _), anchor)) => self.value(Json::map(pairs), anchor)?,
                 None => {}
             },
             Event::Alias(anchor) => {
-                let value = self.anchors.get(&anchor).cloned().unwrap_or(Json::Null);
-                self.copies += count(&value);
-                if self.copies > MOST_COPIES {
-                    return Err("aliases repeat too much of the document");
-                }
-                self.value(value, 0);
+                let value = match self.anchors.get(&anchor) {
+                    Some(value) => copy(value, &mut self.copied)?,
+                    None => Json::Null,
+                };
+                self.value(value, 0)?;
             }
             Event::DocumentStart(_) => self.anchors.clear(),
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
@@ -90,9 +90,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn value(&mut self, value: Json<'a>, anchor: usize) {
+    fn value(&mut self, value: Json<'a>, anchor: usize) -> Result<(), &'static str> {
         if anchor > 0 {
-            self.anchors.insert(anchor, value.clone());
+            let copy = copy(&value, &mut self.copied)?;
+            self.anchors.insert(anchor, copy);
         }
         match self.open.last_mut() {
             None => self.documents.push(value),
@@ -102,20 +103,38 @@ impl<'a> Builder<'a> {
                 None => {
                     *key = Some(match value {
                         Json::Str(text) => text,
-                        other => Cow::Owned(other.text().into_owned()),
+                        other => {
+                            let text = other.text().into_owned();
+                            charge(text.len(), &mut self.copied)?;
+                            Cow::Owned(text)
+                        }
                     });
                 }
             },
         }
+        Ok(())
     }
 }
 
-fn count(value: &Json<'_>) -> usize {
-    match value {
-        Json::List(list) => 1 + list.iter().map(count).sum::<usize>(),
-        Json::Map(map) => 1 + map.iter().map(|(_, value)| count(value)).sum::<usize>(),
-        _ => 1,
-    }
+fn copy<'a>(value: &Json<'a>, copied: &mut usize) -> Result<Json<'a>, &'static str> {
+    charge(size(value), copied)?;
+    Ok(value.clone())
+}
+
+fn charge(bytes: usize, copied: &mut usize) -> Result<(), &'static str> {
+    *copied += bytes;
+    if *copied > MOST_COPIED { Err("it repeats too much of itself") } else { Ok(()) }
+}
+
+/// The bytes of a value, about.
+fn size(value: &Json<'_>) -> usize {
+    let inner = match value {
+        Json::Str(text) => text.len(),
+        Json::List(list) => list.iter().map(size).sum(),
+        Json::Map(map) => map.iter().map(|(key, value)| key.len() + size(value)).sum(),
+        Json::Null | Json::Bool(_) | Json::Int(_) | Json::Float(_) => 0,
+    };
+    size_of::<Json<'_>>() + inner
 }
 
 fn scalar<'a>(text: Cow<'a, str>, style: ScalarStyle, tag: Option<&Tag>) -> Json<'a> {
@@ -214,5 +233,22 @@ mod tests {
             bomb += &format!("a{i}: &a{i} [{refs}]\n");
         }
         assert!(parse(&bomb).is_err());
+        let big = "x".repeat(1 << 20);
+        let text = format!("- &a \"{big}\"\n- [{}]\n", "*a, ".repeat(1_000));
+        assert!(parse(&text).is_err());
+        let anchors: String = (0..100).map(|i| format!("&a{i} [")).collect();
+        let text = format!("{anchors}\"{big}\"{}", "]".repeat(100));
+        assert!(parse(&text).is_err());
+        // Each level of a map in a key escapes the quotes of the one below once more.
+        let text = format!("{}\"\\\"\"{}", "{".repeat(60), ": 1}".repeat(60));
+        assert!(parse(&text).is_err());
+    }
+
+    #[test]
+    fn what_repeats_a_little_is_read() {
+        check(
+            "- &a {k: \"v\"}\n- *a\n- {[1, 2]: *a}\n",
+            r#"[[{"k": "v"}, {"k": "v"}, {"[1, 2]": {"k": "v"}}]]"#,
+        );
     }
 }

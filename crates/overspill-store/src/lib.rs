@@ -32,5 +32,5 @@ mod local;
 mod memory;
 
 #[cfg(unix)]
-pub use local::LocalStore;
+pub use local::{LocalStore, Sweep};
 pub use memory::MemoryStore;

@@ -3,6 +3,9 @@
 //! ```text
 //! ROOT/                 0700, owned by the user, no symbolic link
 //! ├── .staging/         blobs being written; each is locked by its writer
+//! ├── .leases/RUN      until when what RUN stored is not swept: its modification time
+//! ├── .swept           when the last sweep began: its modification time
+//! ├── .expired         what was swept, when and why
 //! └── RUN/
 //!     ├── CALL.DIGEST       a payload, byte for byte
 //!     └── CALL.DIGEST.idx   its index
@@ -34,24 +37,33 @@
 mod fault;
 mod folder;
 mod staged;
+mod lease;
+mod obituary;
+mod sweep;
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
 use blocking::unblock;
 use bytes::Bytes;
 use overspill::BoxFuture;
+use overspill::item::{RunId, ToolCall};
 use overspill::store::{
-    BlobName, BlobStat, ByteRange, Commit, Handle, Slice, Stage, Store, StoreError, StoreExt,
+    BlobName, BlobStat, ByteRange, Commit, Digest, Handle, PartName, Retention, Slice, Stage,
+    Store, StoreError, StoreExt,
 };
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, retry_on_intr};
 
 use fault::sort;
 use folder::{Folder, Root, stat_of};
-use staged::Staged;
+use staged::{Cleaning, Staged, clean_leftovers};
+pub use sweep::Sweep;
+use sweep::{Removal, Sweeper};
 
 /// The age from which an index without a payload counts as a leftover. A live one waits only
 /// for its payload to be synced: minutes, at most, on a slow disk.
@@ -64,6 +76,7 @@ const ORPHANED_AFTER: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone)]
 pub struct LocalStore {
     root: Arc<Root>,
+    sweeper: Option<Arc<Sweeper>>,
 }
 
 struct LocalStage {
@@ -81,7 +94,72 @@ impl LocalStore {
     pub fn open(root: impl AsRef<Path>) -> Result<Self, StoreError> {
         let root = Root::new(root.as_ref())?;
         root.open()?;
-        Ok(Self { root: Arc::new(root) })
+        Ok(Self { root: Arc::new(root), sweeper: None })
+    }
+
+    /// The same store, which sweeps what this retention does not keep.
+    ///
+    /// A sweep starts when a blob is opened to be written and the last one, of whatever process,
+    /// was ten minutes ago, or a tenth of the age that payloads may have. It runs beside the
+    /// writes, which do not wait for it, and what it cannot do is a matter for
+    /// [`sweep_warnings`](Self::sweep_warnings) alone.
+    #[must_use]
+    pub fn with_retention(mut self, retention: Retention) -> Self {
+        let sweeper = || Arc::new(Sweeper::new(Arc::clone(&self.root), retention));
+        self.sweeper = (!retention.is_forever()).then(sweeper);
+        self
+    }
+
+    /// Waits for the sweep that this store has under way, if it has one, and takes what the last
+    /// one warned of.
+    ///
+    /// A program that lives shorter than a sweep calls it before it ends, or its sweeps are cut
+    /// short; what they did until then counts.
+    pub async fn sweep_warnings(&self) -> Vec<String> {
+        match &self.sweeper {
+            Some(sweeper) => sweeper.warnings().await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Decides what a sweep at the time `at` would do, without doing it.
+    ///
+    /// Fails as [`StoreExt::list`] does where nothing can be listed at all; one run that cannot
+    /// be is a warning.
+    pub async fn plan_sweep(
+        &self,
+        retention: Retention,
+        at: SystemTime,
+    ) -> Result<Sweep, StoreError> {
+        let root = Arc::clone(&self.root);
+        unblock(move || sweep::plan(&root, &retention, at)).await
+    }
+
+    /// Does what was planned and returns what came of it. A payload that was stored again since,
+    /// or that is under a lease now, stays; so does what cannot be deleted, with a warning.
+    ///
+    /// It also removes what crashed writers left, runs that are empty and leases that have ended.
+    /// `progress` learns how many of the expired payloads are done.
+    pub async fn carry_out(
+        &self,
+        plan: Sweep,
+        mut progress: impl FnMut(usize) + Send + 'static,
+    ) -> Result<Sweep, StoreError> {
+        let root = Arc::clone(&self.root);
+        unblock(move || sweep::carry_out(&root, plan, &mut progress)).await
+    }
+
+    /// Keeps what `run` has stored and will store from being swept, for `ttl` from now. A lease
+    /// is not given back; it ends, and one that ends later is never shortened.
+    ///
+    /// It binds the sweeps of this store alone: a program that deletes by modification time does
+    /// not know of it.
+    pub async fn lease(&self, run: &RunId, ttl: Duration) -> Result<(), StoreError> {
+        let root = Arc::clone(&self.root);
+        // As handles spell the run.
+        let call = ToolCall::new(run.clone(), "", "");
+        let handle = Handle::new(&call, PartName::Value(0), &Digest::of(b""));
+        unblock(move || lease::take(&root, handle.run(), ttl)).await
     }
 
     /// Removes what crashed writers left: staged files that no living process holds, and indexes
@@ -90,12 +168,20 @@ impl LocalStore {
     /// It walks the whole root, so call it off the write path.
     pub async fn clean_leftovers(&self) -> Result<u64, StoreError> {
         let root = Arc::clone(&self.root);
-        unblock(move || Ok(staged::remove_leftovers(&root)? + remove_orphans(&root)?)).await
+        unblock(move || {
+            let Some(root) = root.open()? else { return Ok(0) };
+            let staged = clean_leftovers(&root, Cleaning::Remove)?;
+            Ok(staged + clean_orphans(&root, Cleaning::Remove)?)
+        })
+        .await
     }
 }
 
 impl Store for LocalStore {
     fn stage(&self) -> BoxFuture<'_, Result<Box<dyn Stage>, StoreError>> {
+        if let Some(sweeper) = &self.sweeper {
+            sweeper.tick();
+        }
         let root = Arc::clone(&self.root);
         Box::pin(async {
             let staged = unblock(move || Staged::create(&root)).await?;
@@ -174,8 +260,7 @@ impl fmt::Debug for LocalStage {
 
 fn read(root: &Root, name: &BlobName, range: &ByteRange) -> Result<Slice, StoreError> {
     let failed = |error: io::Error| sort("read a blob", error);
-    let folder = run_folder(root, name.handle())?.ok_or_else(|| not_found(name))?;
-    let file = folder.file(&name.file())?.ok_or_else(|| not_found(name))?;
+    let file = open(root, name)?;
     let blob_len = file.metadata().map_err(failed)?.len();
     let span = range.within(blob_len);
 
@@ -199,26 +284,50 @@ fn read(root: &Root, name: &BlobName, range: &ByteRange) -> Result<Slice, StoreE
 }
 
 fn stat(root: &Root, name: &BlobName) -> Result<BlobStat, StoreError> {
-    let folder = run_folder(root, name.handle())?.ok_or_else(|| not_found(name))?;
-    let file = folder.file(&name.file())?.ok_or_else(|| not_found(name))?;
-    stat_of(&file)
+    stat_of(&open(root, name)?)
+}
+
+/// Opens a blob. A payload that is not there may have been swept.
+fn open(root: &Root, name: &BlobName) -> Result<File, StoreError> {
+    let not_found = || StoreError::NotFound { name: name.to_string() };
+    let root = root.open()?.ok_or_else(not_found)?;
+    if let Some(folder) = root.folder(name.handle().run())?
+        && let Some(file) = folder.file(&name.file())?
+    {
+        return Ok(file);
+    }
+    Err(match name {
+        BlobName::Payload(handle) if let Some(expiry) = obituary::find(&root, handle) => {
+            StoreError::Expired { name: name.to_string(), expiry }
+        }
+        _ => not_found(),
+    })
 }
 
 fn list(root: &Root, run: Option<&str>) -> Result<Vec<(Handle, BlobStat)>, StoreError> {
     let mut found = Vec::new();
     let Some(root) = root.open()? else { return Ok(found) };
     for run in runs(&root, run)? {
-        let Some(folder) = root.folder_if_one(&run)? else { continue };
-        for file in folder.names()? {
-            if let Ok(handle) = format!("{run}/{file}").parse::<Handle>()
-                && let Some(file) = folder.file_if_one(&file)?
-            {
-                found.push((handle, stat_of(&file)?));
-            }
-        }
+        list_run(&root, &run, &mut found)?;
     }
     found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found)
+}
+
+fn list_run(
+    root: &Folder,
+    run: &str,
+    found: &mut Vec<(Handle, BlobStat)>,
+) -> Result<(), StoreError> {
+    let Some(folder) = root.folder_if_one(run)? else { return Ok(()) };
+    for file in folder.names()? {
+        if let Ok(handle) = format!("{run}/{file}").parse::<Handle>()
+            && let Some(stat) = folder.stat_if_file(&file)?
+        {
+            found.push((handle, stat));
+        }
+    }
+    Ok(())
 }
 
 /// Deletes a payload and its index; with `seen`, only if the payload is still as it was seen.
@@ -226,44 +335,60 @@ fn list(root: &Root, run: Option<&str>) -> Result<Vec<(Handle, BlobStat)>, Store
 fn delete(root: &Root, handle: &Handle, seen: Option<&BlobStat>) -> Result<bool, StoreError> {
     let Some(root) = root.open()? else { return Ok(true) };
     let Some(folder) = root.folder(handle.run())? else { return Ok(true) };
-    let payload = BlobName::Payload(handle.clone()).file();
-    {
+    let removal = {
         let _alone = folder.lock_alone()?;
-        if let Some(seen) = seen {
-            match folder.file(&payload)? {
-                Some(file) if stat_of(&file)? == *seen => {}
-                Some(_) => return Ok(false),
-                // An index without its payload may be that of a writer about to commit it.
-                None => return Ok(true),
-            }
-        }
-        folder.remove(&payload)?;
-        folder.remove(&BlobName::Index(handle.clone()).file())?;
-    }
+        remove_unchanged(&folder, handle, seen)?
+    };
     root.remove_folder_if_empty(handle.run());
-    Ok(true)
+    Ok(removal != Removal::Changed)
 }
 
-/// Removes indexes whose writer crashed before it committed the payload.
-fn remove_orphans(root: &Root) -> Result<u64, StoreError> {
+/// Removes a payload and its index from the run's folder, of which the caller has the lock alone;
+/// with `seen`, only if the payload is still as it was seen.
+fn remove_unchanged(
+    run: &Folder,
+    handle: &Handle,
+    seen: Option<&BlobStat>,
+) -> Result<Removal, StoreError> {
+    let payload = BlobName::Payload(handle.clone()).file();
+    if let Some(seen) = seen {
+        match run.file(&payload)? {
+            Some(file) if stat_of(&file)? == *seen => {}
+            Some(_) => return Ok(Removal::Changed),
+            // An index without its payload may be that of a writer about to commit it.
+            None => return Ok(Removal::NotThere),
+        }
+    }
+    let was_there = run.remove(&payload)?;
+    run.remove(&BlobName::Index(handle.clone()).file())?;
+    Ok(if was_there { Removal::Done } else { Removal::NotThere })
+}
+
+/// Counts indexes whose writer crashed before it committed the payload, and removes them or not;
+/// so are, in the end, runs that are empty.
+fn clean_orphans(root: &Folder, cleaning: Cleaning) -> Result<u64, StoreError> {
     let mut count = 0;
-    let Some(root) = root.open()? else { return Ok(count) };
-    for run in runs(&root, None)? {
+    for run in runs(root, None)? {
         let Some(folder) = root.folder_if_one(&run)? else { continue };
-        for file in folder.names()? {
+        let names: BTreeSet<String> = folder.names()?.into_iter().collect();
+        for file in &names {
             let Some(payload) = file.strip_suffix(BlobName::INDEX_SUFFIX) else { continue };
-            if format!("{run}/{payload}").parse::<Handle>().is_err() {
+            // Nearly all have their payload beside them, and need no lock.
+            if names.contains(payload) || format!("{run}/{payload}").parse::<Handle>().is_err() {
                 continue;
             }
             let _alone = folder.lock_alone()?;
-            if folder.file_if_one(payload)?.is_none()
-                && let Some(index) = folder.file_if_one(&file)?
-                && stat_of(&index)?.modified.elapsed().is_ok_and(|age| age >= ORPHANED_AFTER)
+            if folder.stat_if_file(payload)?.is_none()
+                && let Some(index) = folder.stat_if_file(file)?
+                && index.modified.elapsed().is_ok_and(|age| age >= ORPHANED_AFTER)
             {
-                count += u64::from(folder.remove(&file)?);
+                let is_one = cleaning == Cleaning::Count || folder.remove(file)?;
+                count += u64::from(is_one);
             }
         }
-        root.remove_folder_if_empty(&run);
+        if cleaning == Cleaning::Remove {
+            root.remove_folder_if_empty(&run);
+        }
     }
     Ok(count)
 }
@@ -277,17 +402,6 @@ fn runs(root: &Folder, only: Option<&str>) -> Result<Vec<String>, StoreError> {
     };
     names.retain(|run| format!("{run}/a.{}", "a".repeat(26)).parse::<Handle>().is_ok());
     Ok(names)
-}
-
-fn run_folder(root: &Root, handle: &Handle) -> Result<Option<Folder>, StoreError> {
-    match root.open()? {
-        Some(root) => root.folder(handle.run()),
-        None => Ok(None),
-    }
-}
-
-fn not_found(name: &BlobName) -> StoreError {
-    StoreError::NotFound { name: name.to_string() }
 }
 
 fn abandoned() -> StoreError {

@@ -1,8 +1,8 @@
 //! A whole round trip: a tool's return is reduced, stored, and read back.
 
-use std::sync::Arc;
 use overspill::{ToolCall, ToolOutputLimits};
 use overspill_store::LocalStore;
+use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     futures_lite::future::block_on(round_trip())
@@ -18,7 +18,7 @@ async fn round_trip() -> Result<(), Box<dyn std::error::Error>> {
     // What a tool returned goes in, what the model should see comes out.
     let log: String = (0..5_000).map(|i| format!("test case_{i} ... ok\n")).collect();
     let admitted = limits.admit(&ToolCall::new("run-1", "call-7", "bash"), log).await;
-    println!("{}", admitted.output.text().unwrap_or_default());
+    println!("{}", admitted.to_text());
 
     // The model reads on through the tool that `limits.read_tool()` defines.
     let handle = &admitted.receipts().next().ok_or("nothing was stored")?.handle;

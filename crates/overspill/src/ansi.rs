@@ -24,8 +24,9 @@ use memchr::memchr2;
 
 /// The most bytes a sequence may hold: beyond that it was none. Enough for hyperlinks (terminals
 /// take 2,083 characters of address), titles, and the 4,096-byte pieces in which images are sent;
-/// it is also what a [`Stripper`] holds back at most.
-pub const MAX_SEQUENCE: usize = 8 * 1024;
+/// it is also what a [`Stripper`] holds back at most, so that a line with what was held back fits
+/// into an answer of the read tool.
+pub const MAX_SEQUENCE: usize = 5 * 1024;
 
 /// Strips control sequences from text that arrives in pieces.
 ///

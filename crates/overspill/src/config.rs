@@ -51,6 +51,10 @@
 //! [store]
 //! kind = "local"                  # local, memory
 //! path = "spills"                 # without it, a folder of the user's
+//!
+//! [retention]                     # without it, everything is kept forever
+//! max_age = "30d"                 # what is older goes: s, m, h, d, w
+//! max_size = "10GB"               # the oldest go first, none of the last hour: KB, MB, GB, TB
 //! "##;
 //! let config = overspill::config::Config::parse("overspill.toml", text)?;
 //! assert_eq!(config.bands.iter().count(), 3);
@@ -78,6 +82,7 @@ use crate::cut::Truncate;
 use crate::filter::{ToolBands, ToolFilter};
 use crate::measure::{CHARS_PER_TOKEN, Unit};
 use crate::render::JsonStyle;
+use crate::store::Retention;
 use crate::summary::PromptTemplate;
 
 /// A policy and a store, as a file or a program asked for them.
@@ -110,6 +115,8 @@ pub struct Config {
     pub prompt: PromptTemplate,
     /// Where payloads are stored.
     pub store: StoreConfig,
+    /// How long they are kept there.
+    pub retention: Retention,
 }
 
 /// Bands that fit many agents.

@@ -12,8 +12,10 @@ mod hints;
 mod identifiers;
 mod names;
 mod news;
-mod shape;
 mod page;
+mod shape;
+#[cfg(test)]
+mod tests;
 
 use crate::lines::{Line, LineScanner, MAX_LINE_CHARS};
 use binary::Suspicion;
@@ -49,6 +51,13 @@ pub struct Excerpter {
     held: Held,
     news: News,
     sketch: Sketch,
+}
+
+/// How the lines of a payload are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Json,
 }
 
 /// What stays in view of a payload.
@@ -88,7 +97,7 @@ impl Excerpter {
         }
         let bytes = &line.bytes[..line.bytes.len().min(LINE_BYTES)];
         self.lines = line.number + 1;
-        self.suspicion.line(bytes);
+        self.suspicion.line(line.number, bytes);
         self.held.line(line.number, bytes);
         self.news.line(line.number, bytes);
         self.sketch.piece(bytes);
@@ -104,7 +113,7 @@ impl Excerpter {
             page.binary(&strings);
         } else if !page.whole() {
             match self.sketch.shape() {
-                Some(shape) => page.json(&shape),
+                Some(shape) => page.json(&shape, self.news),
                 None => page.text(self.news),
             }
         }

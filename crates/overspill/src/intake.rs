@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::item::{Media, Payload, ToolCall, ToolReturn};
 use crate::measure::Size;
 use crate::policy::Policy;
+use crate::render::show_bytes;
 use crate::store::{PartName, Receipt, StoreError};
 use crate::summary::{SummaryError, Usage};
 
@@ -34,6 +35,20 @@ pub struct Admitted {
 }
 
 impl Admitted {
+    /// What the model should see, as one text: structured values as JSON, media by their type and
+    /// size, each payload on lines of its own. A host that can send parts takes
+    /// [`output`](Self::output) apart instead.
+    pub fn to_text(&self) -> String {
+        let ToolReturn { value, content, .. } = &self.output;
+        let texts = value.iter().chain(content).map(|payload| match payload {
+            Payload::Text(text) => text.clone(),
+            Payload::Json(value) => value.to_string(),
+            Payload::Bytes(bytes) => show_bytes(bytes).into_owned(),
+            Payload::Media(media) => format!("[{}, {} bytes]", media.media_type, media.bytes.len()),
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// The receipts of what was stored and stands in view as a marker.
     pub fn receipts(&self) -> impl Iterator<Item = &Receipt> {
         self.reductions.iter().filter_map(|reduction| reduction.receipt.as_ref())
@@ -187,7 +202,7 @@ enum Piece {
     /// Passes as it is.
     Media(Media),
     /// Can be reduced.
-    Specimen(Specimen),
+    Specimen(Box<Specimen>),
     /// Was reduced to this text.
     View(String),
 }
@@ -210,7 +225,7 @@ fn pieces(payloads: Vec<Payload>, policy: &Policy) -> Vec<(u32, Piece)> {
     let flush = |texts: &mut Vec<String>, next: usize, pieces: &mut Vec<(u32, Piece)>| {
         if !texts.is_empty() {
             let first = (next - texts.len()) as u32;
-            let specimen = Specimen::of_texts(std::mem::take(texts), policy);
+            let specimen = Specimen::of_texts(std::mem::take(texts), policy).into();
             pieces.push((first, Piece::Specimen(specimen)));
         }
     };
@@ -221,8 +236,8 @@ fn pieces(payloads: Vec<Payload>, policy: &Policy) -> Vec<(u32, Piece)> {
                 texts.push(text);
                 continue;
             }
-            Payload::Json(value) => Piece::Specimen(Specimen::of_json(value, policy)),
-            Payload::Bytes(bytes) => Piece::Specimen(Specimen::of_bytes(bytes, policy)),
+            Payload::Json(value) => Piece::Specimen(Specimen::of_json(value, policy).into()),
+            Payload::Bytes(bytes) => Piece::Specimen(Specimen::of_bytes(bytes, policy).into()),
             Payload::Media(media) => Piece::Media(media),
         };
         flush(&mut texts, i, &mut pieces);

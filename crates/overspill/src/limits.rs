@@ -6,10 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::action::{Action, Spill};
+use crate::action::Action;
 use crate::band::{Band, BandError, Bands};
-use crate::config::Config;
-use crate::cut::Truncate;
+use crate::config::{Config, Preset};
 use crate::filter::{ToolBands, ToolFilter};
 use crate::intake::{self, Admitted, ReturnStream};
 use crate::item::{ToolCall, ToolReturn};
@@ -20,11 +19,6 @@ use crate::read::{self, ReadArgs, ReadTool};
 use crate::render::JsonStyle;
 use crate::store::Store;
 use crate::summary::Summarizer;
-
-/// The smallest return that is reduced by default, in characters: about 2,500 tokens, what the
-/// agents in use today cut at or above. Of all characters that tools return in recorded
-/// sessions, about half are in returns this large.
-pub const DEFAULT_OVER: u64 = 10_000;
 
 /// Reduces tool returns and reads them back.
 ///
@@ -169,7 +163,9 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Takes everything a configuration file says, but for the store, which the caller opens.
+    /// Takes what a configuration file says, but for the store and the summarizer's prompt: the
+    /// caller opens the one and gives the other to its
+    /// [`PromptedSummarizer`](crate::summary::PromptedSummarizer).
     #[must_use]
     pub fn config(mut self, config: &Config) -> Self {
         self.enabled = config.enabled;
@@ -270,10 +266,7 @@ impl Builder {
     pub fn build(self) -> Result<ToolOutputLimits, PolicyError> {
         let bands = match self.bands {
             Some(bands) => Bands::new(bands)?,
-            None => Bands::new([Band::new(
-                DEFAULT_OVER,
-                Action::from(Spill::default()).or(Truncate::default()),
-            )])?,
+            None => Preset::Default.bands(&self.unit),
         };
         let all = bands.iter().chain(self.tool_bands.iter().flat_map(|(_, bands)| bands.iter()));
         for action in all.flat_map(|band| band.action.chain()).filter(|_| self.enabled) {

@@ -1,5 +1,6 @@
 //! The text that stands where something was stored; made only from a receipt.
 
+use crate::measure::{counted, grouped};
 use crate::store::{Handle, Receipt};
 
 /// How the reader of a marker reaches what is stored.
@@ -32,7 +33,7 @@ pub enum Below {
     Nothing,
     /// Verbatim lines of it.
     Excerpt {
-        /// How many of its lines are shown, at least in part.
+        /// How many of its lines are shown whole.
         lines: u64,
     },
     /// What a model wrote about it.
@@ -75,6 +76,7 @@ impl Marker {
         text.push_str(&via.instruction(&receipt.handle));
         match below {
             Below::Nothing => text.push_str(". Nothing of it is shown]"),
+            Below::Excerpt { lines: 0 } => text.push_str(". Excerpt:]"),
             Below::Excerpt { lines } => {
                 text.push_str(&format!(". Excerpt ({}):]", counted(lines, "line")));
             }
@@ -93,30 +95,12 @@ impl Marker {
     /// A tool can print a text that looks like a marker, so a handle found here is a claim, not
     /// a receipt.
     pub fn handles(text: &str) -> impl Iterator<Item = Handle> + '_ {
-        text.match_indices(OPENING).filter_map(|(start, _)| {
-            let line = text[start..].lines().next()?;
-            let (_, behind) = line.split_once(BEFORE_HANDLE)?;
+        // A marker ends where the next opens, so that each part of the text is looked at once.
+        text.split(OPENING).skip(1).filter_map(|marker| {
+            let (_, behind) = marker.lines().next()?.split_once(BEFORE_HANDLE)?;
             behind.split(';').next()?.parse().ok()
         })
     }
-}
-
-/// `1 line`, `2 lines`, `12,345 lines`.
-pub(crate) fn counted(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
-}
-
-/// Digits in groups of three: people and models misread long runs of digits.
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
@@ -171,7 +155,10 @@ mod tests {
             for below in [Below::Nothing, Below::Excerpt { lines: 1 }, Below::Summary] {
                 let marker = Marker::new(&receipt, 42_000, "tokens", None, below, &via);
                 let text = format!("before\n{}\nafter", marker.as_str());
-                assert_eq!(Marker::handles(&text).collect::<Vec<_>>(), [receipt.handle.clone()]);
+                assert_eq!(
+                    Marker::handles(&text).collect::<Vec<_>>(),
+                    std::slice::from_ref(&receipt.handle)
+                );
             }
         }
     }
@@ -184,8 +171,23 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_grouped() {
-        let shown: Vec<String> = [0, 999, 1_000, 12_345, 1_234_567].map(grouped).into();
-        assert_eq!(shown, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    fn what_only_opens_like_a_marker_hides_none_behind_it() {
+        let receipt = receipt();
+        let marker = Marker::new(&receipt, 1, "tokens", None, Below::Nothing, &ReadVia::Command);
+        for before in ["[overspill: ", "[overspill: 7 lines, stored as ", "[overspill: stored as x"]
+        {
+            let text = format!("{before}{}", marker.as_str());
+            assert_eq!(
+                Marker::handles(&text).collect::<Vec<_>>(),
+                std::slice::from_ref(&receipt.handle)
+            );
+        }
+    }
+
+    #[test]
+    fn hostile_text_takes_linear_time() {
+        // Looking through the whole line from each opening on would take minutes.
+        let text = OPENING.repeat(1 << 20) + BEFORE_HANDLE;
+        assert_eq!(Marker::handles(&text).count(), 0);
     }
 }

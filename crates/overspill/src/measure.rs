@@ -96,3 +96,32 @@ pub struct Size {
     /// What the policy measured: characters, estimated tokens or counted tokens.
     pub measured: u64,
 }
+
+/// `1 line`, `2 lines`, `12,345 lines`.
+pub(crate) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// Digits in groups of three: people and models misread long runs of digits.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped() {
+        let shown: Vec<String> = [0, 999, 1_000, 12_345, 1_234_567].map(grouped).into();
+        assert_eq!(shown, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+}

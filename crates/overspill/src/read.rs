@@ -25,6 +25,13 @@ use answer::Answer;
 /// the smallest context windows in use.
 pub const MAX_ANSWER_CHARS: usize = 50_000;
 
+/// Characters kept free for an answer's first line: the longest handle (284), a hundred characters
+/// of a pattern that are all escaped (1,002), five numbers and words.
+const HEADER_CHARS: usize = 1_536;
+
+/// Characters of an answer's body at most.
+const BODY_CHARS: usize = MAX_ANSWER_CHARS - HEADER_CHARS;
+
 /// Bytes that one search looks at at most before it says where to go on. A bound in bytes and
 /// not in time: the same call gives the same answer on any machine.
 pub const MAX_SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
@@ -100,6 +107,9 @@ fn sorry(handle: &Handle, error: &StoreError) -> String {
         StoreError::NotFound { .. } => format!(
             "Nothing is stored as {handle} any more, if it ever was: check the handle against \
              the marker; if it is the same, the result has expired and only its excerpt is left."
+        ),
+        StoreError::Expired { expiry, .. } => format!(
+            "What was stored as {handle} expired {expiry}. Only its excerpt is left; go on with that."
         ),
         StoreError::Damaged { what, .. } => {
             format!("What is stored as {handle} is damaged ({what}) and cannot be shown.")

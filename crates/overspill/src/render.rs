@@ -91,6 +91,9 @@ impl Decoder {
             joined = std::mem::take(&mut self.pending);
             &joined
         };
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return on_text(text);
+        }
         let mut chunks = bytes.utf8_chunks().peekable();
         while let Some(chunk) = chunks.next() {
             on_text(chunk.valid());

@@ -43,9 +43,12 @@ pub(crate) fn check(common: &cli::Common, args: &cli::ConfigCheck) -> Result<u8,
 fn report(settings: &Settings) -> Value {
     let from = |origin: &Origin| origin.to_string();
     let file = settings.file.as_ref();
-    let file = file.map(|file| json!({ "path": file.path, "from": from(&file.origin) }));
+    let file = file
+        .map(|file| json!({ "path": file.path.display().to_string(), "from": from(&file.origin) }));
     let store = match &settings.store {
-        StoreRoot::At(path, origin) => json!({ "path": path, "from": from(origin) }),
+        StoreRoot::At(path, origin) => {
+            json!({ "path": path.display().to_string(), "from": from(origin) })
+        }
         StoreRoot::Memory | StoreRoot::Homeless => Value::Null,
     };
     let overrides = settings.overrides.iter();

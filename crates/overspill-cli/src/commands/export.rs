@@ -40,18 +40,39 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
     }
     let cannot_write =
         |error: io::Error| Failure::from(error).context(format!("cannot write {}", path.display()));
+    // Through a link to what it stands for; what is no regular file is written into, not replaced.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let there = fs::metadata(&target).ok();
+    if there.as_ref().is_some_and(|there| there.is_dir()) {
+        return Err(
+            Failure::new(format!("{} is a folder", path.display())).hint("name a file in it")
+        );
+    }
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        let mut file = fs::OpenOptions::new().write(true).open(&target).map_err(cannot_write)?;
+        block_on(async {
+            let stored = shelf.stored(&handle).await?;
+            copy(&stored, false, |piece| file.write_all(piece)).await
+        })?;
+        return Ok(0);
+    }
     // Written aside, so that there is no file, or the one there was, until all of it is there.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(cannot_write)?;
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut file = NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))
+        // Without the name it has aside, which says nothing to anyone.
+        .map_err(|error| cannot_write(error.kind().into()))?;
     let receipt = block_on(async {
         let stored = shelf.stored(&handle).await?;
         copy(&stored, false, |piece| file.write_all(piece)).await?;
         Ok::<_, Failure>(stored.receipt().clone())
     })?;
     if args.force {
-        file.persist(path).map_err(|error| cannot_write(error.error))?;
+        if let Some(there) = there {
+            file.as_file().set_permissions(there.permissions()).map_err(cannot_write)?;
+        }
+        file.persist(&target).map_err(|error| cannot_write(error.error))?;
     } else {
-        file.persist_noclobber(path).map_err(|error| match error.error.kind() {
+        file.persist_noclobber(&target).map_err(|error| match error.error.kind() {
             io::ErrorKind::AlreadyExists => taken(path),
             _ => cannot_write(error.error),
         })?;
@@ -59,7 +80,7 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
     let bytes = output::grouped(receipt.bytes);
     match common.json {
         true => out.json(&json!({
-            "handle": handle, "file": path, "bytes": receipt.bytes, "digest": receipt.digest,
+            "handle": handle, "file": path.display().to_string(), "bytes": receipt.bytes, "digest": receipt.digest,
         }))?,
         false => out.text(&format!("{bytes} bytes written to {}", path.display()))?,
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use futures_lite::future::block_on;
 use overspill::ToolCall;
-use overspill::store::{BlobStat, Digest, Handle, PartName, StoreError, StoreExt, Stored};
+use overspill::store::{BlobStat, Digest, Handle, PartName, StoreExt, Stored};
 use serde::Serialize;
 
 use crate::cli;
@@ -83,9 +83,9 @@ async fn entry(shelf: &Shelf, handle: Handle, stat: &BlobStat) -> Result<Option<
             entry.tool = Some(stored.receipt().tool.clone());
             entry.lines = Some(stored.receipt().lines);
         }
-        Err(StoreError::NotFound { .. }) => return Ok(None),
-        Err(error @ StoreError::Damaged { .. }) => entry.damaged = Some(error.to_string()),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.is_gone() => return Ok(None),
+        // One that cannot be read does not keep the others from being listed.
+        Err(error) => entry.damaged = Some(error.to_string()),
     }
     Ok(Some(entry))
 }

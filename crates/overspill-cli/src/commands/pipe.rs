@@ -16,7 +16,7 @@ use crate::signals::{Handled, Signals};
 
 pub(crate) fn pipe(common: &cli::Common, args: &cli::Pipe) -> Result<u8, Failure> {
     let settings = Settings::load(common, &args.policy, None)?;
-    let limits = settings.limits()?;
+    let (limits, store) = settings.limits()?;
     let call = args.call.clone().unwrap_or_else(|| args.tool.clone());
     let stream = limits.stream(&ToolCall::new(settings.run.as_str(), call, args.tool.as_str()));
 
@@ -37,7 +37,7 @@ pub(crate) fn pipe(common: &cli::Common, args: &cli::Pipe) -> Result<u8, Failure
         }
     });
 
-    let mut view = View::new(stream, common.json);
+    let mut view = View::new(stream, store, common.json);
     block_on(async {
         view.take_in(&mut Some(Feed::new(io::stdin().lock(), stop))).await?;
         view.finish(None).await

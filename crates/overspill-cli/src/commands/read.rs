@@ -26,7 +26,7 @@ pub(crate) fn read(common: &cli::Common, args: cli::Read) -> Result<u8, Failure>
     asked.context = args.context.min(MAX_CONTEXT);
     asked.json_path = args.json_path;
     let answer = block_on(read::try_read(&shelf.port, &asked, settings.config.strip_ansi))
-        .map_err(|sentence| Failure::new(sentence).hint(shelf.where_to_look()))?;
+        .map_err(|sentence| shelf.explain_sentence(&handle, sentence))?;
     let mut out = Out::new();
     match common.json {
         true => out.json(&json!({ "handle": handle, "answer": answer }))?,

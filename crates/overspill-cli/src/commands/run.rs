@@ -31,7 +31,7 @@ const SIGNALLED: i32 = 128;
 
 pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> {
     let settings = Settings::load(common, &args.policy, None)?;
-    let limits = settings.limits()?;
+    let (limits, store) = settings.limits()?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::usage("no command is given"));
     };
@@ -59,7 +59,7 @@ pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> 
     let (stop, stopper) = io::pipe()?;
     let waiter = running.wait_for(child, stopper);
 
-    let mut view = View::new(stream, common.json);
+    let mut view = View::new(stream, store, common.json);
     block_on(async {
         let mut feed = Some(Feed::new(output, stop));
         view.take_in(&mut feed).await?;

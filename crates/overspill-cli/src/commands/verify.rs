@@ -33,14 +33,24 @@ pub(crate) fn verify(common: &cli::Common, args: &cli::Verify) -> Result<u8, Fai
         match block_on(check(&shelf, &handle)) {
             Ok(detail) => all.push(Verified { handle, state: "ok", detail }),
             // Removed since it was listed.
-            Err(StoreError::NotFound { .. }) if is_all => {}
-            Err(error @ (StoreError::Damaged { .. } | StoreError::NotFound { .. })) => {
-                all.push(Verified { handle, state: "damaged", detail: error.to_string() });
+            Err(error) if is_all && error.is_gone() => {}
+            Err(StoreError::Expired { expiry, .. }) => {
+                let detail = format!("it expired {expiry}");
+                all.push(Verified { handle, state: "missing", detail });
             }
-            Err(error) => return Err(error.into()),
+            Err(StoreError::NotFound { .. }) => {
+                let detail = "it is not in the store".to_owned();
+                all.push(Verified { handle, state: "missing", detail });
+            }
+            Err(StoreError::Damaged { what, .. }) => {
+                all.push(Verified { handle, state: "damaged", detail: what });
+            }
+            Err(error) => {
+                all.push(Verified { handle, state: "unreadable", detail: error.to_string() });
+            }
         }
     }
-    let is_damaged = all.iter().any(|one| one.state != "ok");
+    let is_sound = all.iter().all(|one| one.state == "ok");
 
     let mut out = Out::new();
     if common.json {
@@ -53,7 +63,7 @@ pub(crate) fn verify(common: &cli::Common, args: &cli::Verify) -> Result<u8, Fai
         out.text(&output::table(&["HANDLE", "STATE", "DETAIL"], &[], rows.collect()))?;
     }
     out.flush()?;
-    Ok(if is_damaged { NOT_DONE } else { 0 })
+    Ok(if is_sound { 0 } else { NOT_DONE })
 }
 
 async fn check(shelf: &Shelf, handle: &Handle) -> Result<String, StoreError> {

@@ -5,9 +5,10 @@ use std::os::fd::AsFd;
 
 use bytes::Bytes;
 use overspill::{Admitted, Payload, Receipt, Reduction, ReturnStream, Size};
+use overspill_store::LocalStore;
 use serde::Serialize;
 
-use crate::failure::{Failure, is_closed_pipe};
+use crate::failure::{Failure, explain, is_closed_pipe};
 use crate::feed::Feed;
 use crate::output::{self, Out};
 
@@ -15,13 +16,15 @@ use crate::output::{self, Out};
 #[derive(Debug)]
 pub(crate) struct View {
     stream: ReturnStream,
+    /// Where the stream is stored.
+    store: Option<LocalStore>,
     /// With `--json`, what passes is held until the end; else it is shown at once.
     held: Option<Vec<u8>>,
 }
 
 impl View {
-    pub(crate) fn new(stream: ReturnStream, json: bool) -> Self {
-        Self { stream, held: json.then(Vec::new) }
+    pub(crate) fn new(stream: ReturnStream, store: Option<LocalStore>, json: bool) -> Self {
+        Self { stream, store, held: json.then(Vec::new) }
     }
 
     /// Takes in all of the feed. Where what passes cannot be shown any more, since nobody reads
@@ -62,6 +65,12 @@ impl View {
             output::warning(warning);
         }
         let shown = show_all(&admitted, self.held, exit_status);
+        // What was to be seen is seen by now; a sweep that began with the write may end.
+        if let Some(store) = self.store {
+            for warning in store.sweep_warnings().await {
+                output::notice(&format!("sweeping the store: {warning}"));
+            }
+        }
         match shown {
             // The exit status counts all the same.
             Err(error) if is_closed_pipe(&error) => Ok(()),
@@ -139,7 +148,7 @@ impl<'a> Report<'a> {
             Err(error) => (None, Some(data_encoding::BASE64.encode(error.as_bytes()))),
         };
         let reductions = admitted.reductions.iter().map(ReductionReport::from).collect();
-        let warnings = admitted.warnings.iter().map(ToString::to_string).collect();
+        let warnings = admitted.warnings.iter().map(|warning| explain(warning)).collect();
         Self { output, output_base64, exit_status, reductions, warnings }
     }
 }

@@ -241,7 +241,7 @@ pub fn files(path: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReadError> {
             let path = entry.path();
             if kind.is_dir() {
                 folders.push(path);
-            } else if has_known_ending(&path) {
+            } else if has_known_ending(&path) && path.is_file() {
                 files.push(path);
             }
         }

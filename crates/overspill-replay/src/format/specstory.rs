@@ -136,10 +136,14 @@ struct ToolUse<'t> {
 impl<'t> ToolUse<'t> {
     /// The first one from `at` on.
     fn next(body: &'t str, mut at: usize) -> Option<Self> {
+        // Where the next element ends; looked for again only once that is behind.
+        let mut end = 0;
         loop {
             let start = at + body[at..].find(OPEN)?;
             at = start + OPEN.len();
-            let end = at + body[at..].find(CLOSE)?;
+            if end < at {
+                end = at + body[at..].find(CLOSE)?;
+            }
             let named = body[at..]
                 .split_once('"')
                 .and_then(|(kind, rest)| Some((kind, rest.strip_prefix(NAME)?)))
@@ -183,3 +187,14 @@ fn seconds(head: &str) -> Option<f64> {
 
 /// 1970-01-01 in the seconds of [`seconds`].
 const EPOCH: i64 = 719_469 * 86_400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openings_that_are_none_take_linear_time() {
+        let body = format!("{}{CLOSE}", OPEN.repeat(1 << 19));
+        assert!(ToolUse::next(&body, 0).is_none());
+    }
+}

@@ -3,6 +3,9 @@
 //! Each request carries its whole history; of the requests that open with the same user message,
 //! the longest is the session.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use crate::format::messages;
 use crate::json::Json;
 use crate::transcript::{Role, Transcript};
@@ -15,54 +18,62 @@ pub(super) fn is_cassette(opening: &str) -> bool {
     })
 }
 
-struct Conversation {
-    opening: String,
-    chars: usize,
-    transcript: Transcript,
+/// The longest request of each conversation, in order of their first requests.
+#[derive(Default)]
+struct Conversations {
+    /// Where the conversation that opens with these words is.
+    places: HashMap<String, usize>,
+    longest: Vec<(usize, Transcript)>,
 }
 
 pub(super) fn read(documents: &[Json<'_>]) -> Vec<Transcript> {
-    let mut conversations: Vec<Conversation> = Vec::new();
+    let mut conversations = Conversations::default();
     for document in documents {
         for interaction in document.at("interactions").list() {
             let request = interaction.at("request");
             let uri = request.at("uri").or(request.at("url")).str();
-            add(request.at("parsed_body").or(request.at("body")), uri, &mut conversations);
+            conversations.add(request.at("parsed_body").or(request.at("body")), uri);
         }
         if !document.at("interactions").truthy() && document.has("when") {
             let when = document.at("when");
-            add(when.at("body"), when.at("path").str(), &mut conversations);
+            conversations.add(when.at("body"), when.at("path").str());
         }
     }
-    conversations.into_iter().map(|conversation| conversation.transcript).collect()
+    conversations.longest.into_iter().map(|(_, transcript)| transcript).collect()
 }
 
-fn add(body: &Json<'_>, uri: &str, conversations: &mut Vec<Conversation>) {
-    let body = if body.has("string") { body.at("string") } else { body };
-    let parsed;
-    let body = match body {
-        Json::Str(text) => match Json::parse(text) {
-            Ok(value) => {
-                parsed = value;
-                &parsed
+impl Conversations {
+    fn add(&mut self, body: &Json<'_>, uri: &str) {
+        let body = if body.has("string") { body.at("string") } else { body };
+        let parsed;
+        let body = match body {
+            Json::Str(text) => match Json::parse(text) {
+                Ok(value) => {
+                    parsed = value;
+                    &parsed
+                }
+                Err(_) => return,
+            },
+            body => body,
+        };
+        let Some(transcript) = body.is_map().then(|| request(body, uri)).flatten() else {
+            return;
+        };
+        let first = transcript.entries.iter().find(|entry| entry.role == Role::User);
+        let opening = first.map_or("", |entry| &entry.text).chars().take(200).collect();
+        let chars = transcript.entries.iter().map(|entry| entry.text.chars().count()).sum();
+        match self.places.entry(opening) {
+            Entry::Vacant(place) => {
+                place.insert(self.longest.len());
+                self.longest.push((chars, transcript));
             }
-            Err(_) => return,
-        },
-        body => body,
-    };
-    let Some(transcript) = body.is_map().then(|| request(body, uri)).flatten() else {
-        return;
-    };
-    let first = transcript.entries.iter().find(|entry| entry.role == Role::User);
-    let opening: String = first.map_or("", |entry| &entry.text).chars().take(200).collect();
-    let chars = transcript.entries.iter().map(|entry| entry.text.chars().count()).sum();
-    match conversations.iter_mut().find(|conversation| conversation.opening == opening) {
-        None => conversations.push(Conversation { opening, chars, transcript }),
-        Some(longest) if chars >= longest.chars => {
-            longest.chars = chars;
-            longest.transcript = transcript;
+            Entry::Occupied(place) => {
+                let longest = &mut self.longest[*place.get()];
+                if chars >= longest.0 {
+                    *longest = (chars, transcript);
+                }
+            }
         }
-        Some(_) => {}
     }
 }
 

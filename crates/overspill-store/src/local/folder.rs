@@ -6,11 +6,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use overspill::store::{BlobStat, StoreError};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW,
-    fchmod, flock, fstat, futimens, linkat, mkdirat, openat, unlinkat,
+    fchmod, flock, fstat, futimens, linkat, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -170,6 +171,21 @@ impl Folder {
         }
     }
 
+    /// The length and age of the file `name` in this folder, if it is there and a file.
+    pub(super) fn stat_if_file(&self, name: &str) -> Result<Option<BlobStat>, StoreError> {
+        match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => {
+                let seconds: i64 = stat.st_mtime;
+                let whole = Duration::from_secs(seconds.unsigned_abs());
+                let whole = if seconds < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
+                let modified = whole + Duration::new(0, stat.st_mtime_nsec as u32);
+                Ok(Some(BlobStat::new(stat.st_size as u64, modified)))
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(sort("look at a blob", error)),
+        }
+    }
+
     /// `None` where it is no regular file.
     fn open_file(&self, name: &str) -> Result<Option<File>, Errno> {
         // Without `NONBLOCK`, opening a FIFO would wait for its writer.
@@ -183,6 +199,33 @@ impl Folder {
             Err(Errno::LOOP | Errno::MLINK | Errno::NXIO) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Opens the file `name` in this folder for reading and for writing at its end, and makes it
+    /// where it is missing. Anything else of that name is refused.
+    pub(super) fn file_or_make(&self, name: &str) -> Result<File, StoreError> {
+        let flags = OFlags::RDWR
+            | OFlags::CREATE
+            | OFlags::APPEND
+            | OFlags::NONBLOCK
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC;
+        let failed = |error| sort("open a file", error);
+        match openat(&self.fd, name, flags, FILE_MODE).map(File::from) {
+            Ok(file) => {
+                let kind = FileType::from_raw_mode(fstat(&file).map_err(failed)?.st_mode);
+                if kind.is_file() { Ok(file) } else { Err(not_ours(name, "file")) }
+            }
+            Err(Errno::LOOP | Errno::MLINK | Errno::NXIO | Errno::ISDIR) => {
+                Err(not_ours(name, "file"))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Gives the file `from` the name `to` and no other, in the place of what has that name.
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+        renameat(&self.fd, from, &self.fd, to).map_err(|error| sort("rename a file", error))
     }
 
     /// Makes the file `name` in this folder, for writing; `None` where the name is taken, or the
@@ -254,6 +297,15 @@ impl Folder {
     /// Waits until nobody else links, renews or deletes in this folder.
     pub(super) fn lock_alone(&self) -> Result<Lock<'_>, StoreError> {
         self.lock(FlockOperation::LockExclusive)
+    }
+
+    /// Takes the lock of [`lock_alone`](Self::lock_alone) if nobody has it.
+    pub(super) fn try_lock_alone(&self) -> Result<Option<Lock<'_>>, StoreError> {
+        match retry_on_intr(|| flock(&self.fd, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => Ok(Some(Lock { folder: self })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(sort("lock a folder", error)),
+        }
     }
 
     fn lock(&self, operation: FlockOperation) -> Result<Lock<'_>, StoreError> {

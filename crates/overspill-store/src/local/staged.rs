@@ -142,15 +142,24 @@ impl Drop for Staged {
     }
 }
 
-/// Removes staged files that nobody holds the lock of; returns how many.
-pub(super) fn remove_leftovers(root: &Root) -> Result<u64, StoreError> {
+/// What to do about leftovers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cleaning {
+    Count,
+    Remove,
+}
+
+/// Counts the staged files that nobody holds the lock of, and removes them or not.
+pub(super) fn clean_leftovers(root: &Folder, cleaning: Cleaning) -> Result<u64, StoreError> {
     let mut count = 0;
-    let Some(root) = root.open()? else { return Ok(count) };
     let Some(staging) = root.folder(STAGING)? else { return Ok(count) };
     for name in staging.names()? {
         let Some(file) = staging.file_if_one(&name)? else { continue };
         match file.try_lock() {
-            Ok(()) => count += u64::from(staging.remove(&name)?),
+            Ok(()) => {
+                let is_one = cleaning == Cleaning::Count || staging.remove(&name)?;
+                count += u64::from(is_one);
+            }
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(sort("lock a leftover", error)),
         }

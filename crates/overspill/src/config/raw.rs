@@ -26,6 +26,8 @@ pub(super) struct RawConfig {
     pub(super) prompt: Said<String>,
     pub(super) store_kind: Said<String>,
     pub(super) store_path: Said<String>,
+    pub(super) max_age: Said<String>,
+    pub(super) max_size: Said<String>,
 }
 
 /// One `[[bands]]` entry.
@@ -107,6 +109,11 @@ impl RawConfig {
             raw.store_kind = store.text("kind");
             raw.store_path = store.text("path");
             store.close();
+        }
+        if let Some(mut retention) = root.table("retention") {
+            raw.max_age = retention.text("max_age");
+            raw.max_size = retention.text("max_size");
+            retention.close();
         }
         root.close();
         raw

@@ -10,6 +10,7 @@ use super::{Config, StoreConfig};
 use crate::action::Action;
 use crate::band::Bands;
 use crate::measure::Unit;
+use crate::store::{Age, ByteSize};
 use crate::summary::PromptTemplate;
 
 /// Writes the configuration as a complete `overspill.toml`; read again, it means the same.
@@ -53,8 +54,8 @@ impl fmt::Display for Config {
 }
 
 /// Writes the configuration in the shape of the file. It leaves out what says nothing: a filter
-/// that takes every tool, the built-in prompt, and the path of a local store where it is for the
-/// program to choose.
+/// that takes every tool, the built-in prompt, the path of a local store where it is for the program
+/// to choose, and a retention that keeps everything.
 impl Serialize for Config {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         shape(self).serialize(serializer)
@@ -104,6 +105,16 @@ fn shape(config: &Config) -> Map<String, Value> {
             }
         },
     );
+    let mut retention = Map::new();
+    if let Some(max_age) = config.retention.max_age {
+        retention.insert("max_age".to_owned(), Age(max_age).to_string().into());
+    }
+    if let Some(max_bytes) = config.retention.max_bytes {
+        retention.insert("max_size".to_owned(), ByteSize(max_bytes).to_string().into());
+    }
+    if !retention.is_empty() {
+        put("retention", retention.into());
+    }
     shape
 }
 

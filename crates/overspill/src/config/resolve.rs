@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use super::problem::{Problem, did_you_mean, list, quoted};
 use super::raw::{RawAction, RawBand, RawConfig};
@@ -13,6 +14,7 @@ use crate::cut::{Keep, Truncate};
 use crate::filter::{Pattern, PatternError, ToolBands, ToolFilter};
 use crate::measure::Unit;
 use crate::render::JsonStyle;
+use crate::store::{Age, ByteSize, Retention};
 use crate::summary::PromptTemplate;
 
 /// The longest name the read tool can have: MCP's bound on tool names.
@@ -57,6 +59,7 @@ pub(super) fn resolve(raw: &RawConfig, problems: &mut Vec<Problem>) -> Config {
         tool_bands: meaning.tool_bands(&raw.tools),
         prompt: meaning.prompt(&raw.prompt),
         store: meaning.store(&raw.store_kind, &raw.store_path),
+        retention: meaning.retention(raw),
         unit,
     }
 }
@@ -326,6 +329,42 @@ impl Meaning<'_> {
             ));
         }
         StoreConfig::Local { path: Some(PathBuf::from(value)) }
+    }
+
+    fn retention(&mut self, raw: &RawConfig) -> Retention {
+        if raw.store_kind.given().is_some_and(|kind| kind.value == "memory")
+            && let Some(at) = raw.max_age.at().or(raw.max_size.at())
+        {
+            self.problems.push(at.problem(
+                format!("{} is for a local store, and this one is in memory", at.name),
+                "leave [retention] out; a store in memory ends with the program",
+            ));
+        }
+        let age = self.limit::<Age>("age", Age::HINT, &raw.max_age, |age| age.0.is_zero());
+        let size =
+            self.limit::<ByteSize>("size", ByteSize::HINT, &raw.max_size, |size| size.0 == 0);
+        Retention { max_age: age.map(|age| age.0), max_bytes: size.map(|size| size.0) }
+    }
+
+    fn limit<T: FromStr>(
+        &mut self,
+        what: &str,
+        hint: &str,
+        said: &Said<String>,
+        is_zero: impl FnOnce(&T) -> bool,
+    ) -> Option<T> {
+        let Given { value, at } = said.given()?;
+        match value.parse() {
+            Ok(limit) if is_zero(&limit) => self.problems.push(at.problem(
+                format!("{} is 0, which keeps nothing", at.name),
+                "leave it out to keep everything",
+            )),
+            Ok(limit) => return Some(limit),
+            Err(_) => self.problems.push(
+                at.problem(format!("{} is {}, which is no {what}", at.name, quoted(value)), hint),
+            ),
+        }
+        None
     }
 }
 

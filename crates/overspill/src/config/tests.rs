@@ -68,6 +68,10 @@ Use of "{tool_name}":
 
 [store]
 path = 'C:\spills'
+
+[retention]
+max_age = "48h"
+max_size = "1_500 MB"
 "#;
 
 #[test]
@@ -115,6 +119,9 @@ fn every_key_means_something() {
     assert_eq!(config.prompt.as_str(), "Use of \"{tool_name}\":\n{output}\n");
     assert_eq!(config.store, StoreConfig::Local { path: Some(PathBuf::from(r"C:\spills")) });
     assert_eq!(parse("store.kind = \"memory\"").store, StoreConfig::Memory);
+    let (two_days, bytes) = (std::time::Duration::from_secs(2 * 86_400), 1_500_000_000);
+    assert_eq!(config.retention, Retention { max_age: Some(two_days), max_bytes: Some(bytes) });
+    assert!(parse("[retention]").retention.is_forever());
 }
 
 #[test]
@@ -187,6 +194,10 @@ fn what_is_shown_is_a_file_that_means_the_same() {
     [store]
     kind = "local"
     path = 'C:\spills'
+
+    [retention]
+    max_age = "2d"
+    max_size = "1500MB"
     "##);
 }
 
@@ -330,6 +341,11 @@ fn pieces() -> impl Strategy<Value = String> {
         "[[bands]]",
         "[tools]",
         "[store]",
+        "[retention]",
+        "max_age",
+        "max_size",
+        "\"7d\"",
+        "\"1GB\"",
         "[summarize]",
         "[[tool.bash.bands]]",
         "[[tool.\"m*\".bands]]",

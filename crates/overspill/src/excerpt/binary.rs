@@ -8,6 +8,9 @@ use super::held::Kept;
 const LOOK: u64 = 8_000;
 /// So does more than one byte in this many that is not UTF-8.
 const INVALID_ONE_IN: u64 = 10;
+/// Bytes of a payload that are all checked for it; further on, one line in some is.
+const CHECKED_WHOLE: u64 = 64 * 1024;
+const CHECKED_ONE_IN: u64 = 16;
 /// A shorter run of printable characters is chance.
 const STRING: usize = 6;
 /// First bytes that are shown.
@@ -17,25 +20,30 @@ const FIRST_BYTES: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Suspicion {
     bytes: u64,
+    /// Of how many of them UTF-8 was asked for, and how many were not.
+    checked: u64,
     invalid: u64,
     nul: bool,
 }
 
 impl Suspicion {
-    pub(super) fn line(&mut self, line: &[u8]) {
+    pub(super) fn line(&mut self, number: u64, line: &[u8]) {
         if self.bytes < LOOK {
             let look = line.len().min((LOOK - self.bytes) as usize);
             self.nul |= memchr::memchr(0, &line[..look]).is_some();
         }
         self.bytes += line.len() as u64;
-        if !self.nul && std::str::from_utf8(line).is_err() {
-            let invalid = line.utf8_chunks().map(|chunk| chunk.invalid().len() as u64);
-            self.invalid += invalid.sum::<u64>();
+        if self.bytes <= CHECKED_WHOLE || number.is_multiple_of(CHECKED_ONE_IN) {
+            self.checked += line.len() as u64;
+            if std::str::from_utf8(line).is_err() {
+                let invalid = line.utf8_chunks().map(|chunk| chunk.invalid().len() as u64);
+                self.invalid += invalid.sum::<u64>();
+            }
         }
     }
 
     pub(super) fn binary(&self) -> bool {
-        self.nul || self.invalid * INVALID_ONE_IN > self.bytes
+        self.nul || self.invalid * INVALID_ONE_IN > self.checked
     }
 }
 

@@ -1,9 +1,11 @@
-//! Could a line carry news? A look that costs less than a nanosecond a byte, so that the rules need
-//! to see few lines.
+//! Could a line carry news? A look that costs a fraction of a nanosecond a byte, so that the rules
+//! need to see few lines.
 //!
-//! Every second position of a line is looked up in two tables of letter groups, three and four
-//! bytes long, of the words that the rules look for; what the tables let through is compared with
+//! Two bytes at a time are looked up in two tables: could one of the words that the rules look for
+//! start with these, and could it go on with those? What the tables let through is compared with
 //! the words.
+
+use std::sync::OnceLock;
 
 /// Of the words that the rules look for, parts of which every line that a rule fits holds at least
 /// one, in any case; four bytes or more, in lower case. The first five bytes are what is looked up,
@@ -52,6 +54,11 @@ const PARTS: &[&[u8]] = &[
     b"____",
     b"rrupt",
     b"ot used",
+    b"missing",
+    b"invalid",
+    b"oo many",
+    b"t enough",
+    b"stdout -",
     b"ce left",
     b"signal",
     b"sigsegv",
@@ -74,120 +81,94 @@ const SIGNS: &[&[u8]] = &[
 /// What pytest puts before the lines of an assertion.
 const MARGIN: &[u8] = b"E  ";
 
-static TABLES: (Threes, Fours) = tables();
-
-type Threes = [u64; 1 << 9];
-type Fours = [u64; 1 << 10];
-
 /// Whether a rule could fit the line.
 pub(super) fn hint(line: &[u8]) -> bool {
     if line.starts_with(MARGIN) {
         return true;
     }
-    let mut at = 0;
-    while let Some(window) = line.get(at..at + 4) {
-        let window = u32::from_le_bytes([window[0], window[1], window[2], window[3]]);
-        if listed(window) && word(line, at) {
+    let (pairs, rest) = line.as_chunks();
+    let tables = Tables::get();
+    let mut started = 0_u8;
+    for (pair, at) in pairs.iter().zip((0..).step_by(2)) {
+        let pair = usize::from(u16::from_le_bytes(*pair));
+        if started & tables.on[pair] != 0 && tables.has(line, at - 2) {
             return true;
         }
-        at += 2;
+        started = tables.start[pair];
     }
-    match line.get(at..) {
-        Some(&[a, b, c]) => listed(u32::from_le_bytes([a, b, c, 0])) && word(line, at),
-        _ => false,
-    }
-}
-
-fn listed(window: u32) -> bool {
-    let (threes, fours) = &TABLES;
-    let three = three(window);
-    if threes[three >> 6] >> (three & 63) & 1 == 0 {
-        return false;
-    }
-    let four = four(window);
-    fours[four >> 6] >> (four & 63) & 1 != 0
-}
-
-/// Whether one of the parts starts here or one byte before.
-fn word(line: &[u8], at: usize) -> bool {
-    [at, at.wrapping_sub(1)].into_iter().filter_map(|start| line.get(start..)).any(|rest| {
-        let Some(head) = rest.first_chunk() else { return SIGNS.contains(&rest) };
-        let head = u32::from_le_bytes(*head) & FOLD;
-        let part = |(known, part): (&u32, &&[u8])| {
-            *known == head
-                && rest.get(..part.len()).is_some_and(|start| start.eq_ignore_ascii_case(part))
-        };
-        HEADS.iter().zip(PARTS).any(part) || SIGNS.iter().any(|sign| rest.starts_with(sign))
+    rest.first().is_some_and(|last| {
+        started & tables.on[usize::from(*last)] != 0 && tables.has(line, line.len() - 3)
     })
 }
 
-/// Five bits of each byte: what a letter has in either case.
-const FOLD: u32 = 0x1f1f_1f1f;
-
-/// The first four bytes of each part.
-static HEADS: [u32; PARTS.len()] = {
-    let mut heads = [0; PARTS.len()];
-    let mut i = 0;
-    while i < heads.len() {
-        let part = PARTS[i];
-        heads[i] = u32::from_le_bytes([part[0], part[1], part[2], part[3]]) & FOLD;
-        i += 1;
-    }
-    heads
-};
-
-const fn three(window: u32) -> usize {
-    ((window & 0x1f) | (window >> 3 & 0x3e0) | (window >> 6 & 0x7c00)) as usize
+/// For each two bytes, which parts may start with them, and which may go on with them. A part is in
+/// one of eight buckets, of which each has a bit; the signs are in the last.
+struct Tables {
+    start: Box<[u8; 1 << 16]>,
+    on: Box<[u8; 1 << 16]>,
+    /// The parts by a hash of their first four bytes: what the first two tables let through is
+    /// seldom in it.
+    parts: Vec<Vec<&'static [u8]>>,
 }
 
-const fn four(window: u32) -> usize {
-    ((window & FOLD).wrapping_mul(0x9e37_79b1) >> 16) as usize
-}
-
-const fn tables() -> (Threes, Fours) {
-    let mut tables = ([0; 1 << 9], [0; 1 << 10]);
-    let mut i = 0;
-    while i < PARTS.len() {
-        let part = PARTS[i];
-        // It may start at a position that is looked at, or one byte before it.
-        add(&mut tables, [Some(part[0]), Some(part[1]), Some(part[2]), Some(part[3])]);
-        let fifth = if part.len() > 4 { Some(part[4]) } else { None };
-        add(&mut tables, [Some(part[1]), Some(part[2]), Some(part[3]), fifth]);
-        i += 1;
+impl Tables {
+    fn get() -> &'static Self {
+        static TABLES: OnceLock<Tables> = OnceLock::new();
+        TABLES.get_or_init(Self::new)
     }
-    let mut i = 0;
-    while i < SIGNS.len() {
-        let sign = SIGNS[i];
-        add(&mut tables, [Some(sign[0]), Some(sign[1]), Some(sign[2]), None]);
-        add(&mut tables, [Some(sign[1]), Some(sign[2]), None, None]);
-        i += 1;
-    }
-    tables
-}
 
-/// Adds a group of four bytes, of which the last may be any.
-const fn add(tables: &mut (Threes, Fours), group: [Option<u8>; 4]) {
-    let mut any = 0;
-    while any < 1 << 10 {
-        let mut window = 0;
-        let mut i = 0;
-        while i < 4 {
-            let byte = match group[i] {
-                Some(byte) => byte as u32,
-                None if i == 3 => any & 31,
-                None => any >> 5,
-            };
-            window |= byte << (8 * i);
-            i += 1;
+    fn new() -> Self {
+        let mut tables = Self {
+            start: Box::new([0; 1 << 16]),
+            on: Box::new([0; 1 << 16]),
+            parts: vec![Vec::new(); 1 << 10],
+        };
+        for (part, i) in PARTS.iter().zip(0..) {
+            let bucket = 1 << (i % 7);
+            // It may start at a position that is looked at, or one byte before it.
+            set(&mut tables.start, bucket, part[0], Some(part[1]));
+            set(&mut tables.on, bucket, part[2], Some(part[3]));
+            set(&mut tables.start, bucket, part[1], Some(part[2]));
+            set(&mut tables.on, bucket, part[3], part.get(4).copied());
+            tables.parts[slot([part[0], part[1], part[2], part[3]])].push(part);
         }
-        set(&mut tables.0, &mut tables.1, window);
-        any += if group[2].is_some() && group[3].is_some() { 1 << 10 } else { 1 };
+        for sign in SIGNS {
+            set(&mut tables.start, 1 << 7, sign[0], Some(sign[1]));
+            set(&mut tables.start, 1 << 7, sign[1], Some(sign[2]));
+        }
+        // Two bytes tell enough of a sign.
+        tables.on.iter_mut().for_each(|buckets| *buckets |= 1 << 7);
+        tables
+    }
+
+    /// Whether a part or a sign starts here or one byte before.
+    fn has(&self, line: &[u8], at: usize) -> bool {
+        [at, at.wrapping_sub(1)].into_iter().filter_map(|start| line.get(start..)).any(|rest| {
+            let known = |part: &&[u8]| {
+                rest.get(..part.len()).is_some_and(|start| start.eq_ignore_ascii_case(part))
+            };
+            rest.first_chunk().is_some_and(|four| self.parts[slot(*four)].iter().any(known))
+                || (rest.first().is_some_and(|byte| !byte.is_ascii())
+                    && SIGNS.iter().any(|sign| rest.starts_with(sign)))
+        })
     }
 }
 
-const fn set(threes: &mut Threes, fours: &mut Fours, window: u32) {
-    let three = three(window);
-    threes[three >> 6] |= 1 << (three & 63);
-    let four = four(window);
-    fours[four >> 6] |= 1 << (four & 63);
+/// Where parts with these first four bytes, in either case, are listed.
+fn slot(four: [u8; 4]) -> usize {
+    // Five bits are what a letter has in either case.
+    let folded = u32::from_le_bytes(four) & 0x1f1f_1f1f;
+    (folded.wrapping_mul(0x9e37_79b1) >> 22) as usize
+}
+
+/// Puts two bytes, in either case, into a bucket; the second may be any.
+fn set(table: &mut [u8; 1 << 16], bucket: u8, first: u8, second: Option<u8>) {
+    let seconds = second.map_or(0..=0xff, |second| second..=second);
+    for second in seconds {
+        for first in [first, first.to_ascii_uppercase()] {
+            for second in [second, second.to_ascii_uppercase()] {
+                table[usize::from(u16::from_le_bytes([first, second]))] |= bucket;
+            }
+        }
+    }
 }

@@ -5,15 +5,16 @@
 //! bare name.
 
 use std::cmp::Reverse;
-use std::collections::hash_map::{DefaultHasher, HashMap};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
 use memchr::memmem;
 
+use super::Form;
 use super::held::Kept;
-use super::identifiers::{declares, has_word, identifiers, worth};
+use super::identifiers::{declares, has_word, identifiers, shape, worth};
 
 /// What a line costs beyond its own characters when lines are compared: its number, and a little
 /// against very short lines that say nothing by themselves.
@@ -21,9 +22,8 @@ const LINE_COST: u64 = 26;
 /// What a name costs beyond its own characters when names are compared: a space and a part of a
 /// line number.
 const NAME_COST: u64 = 3;
-
-/// More different numbers than this are not each telling.
-const MANY_NUMBERS: u32 = 24;
+/// More names than this that differ only in their digits are a series, of which none is telling.
+const SERIES: u32 = 24;
 
 /// An identifier of the lines that are not shown.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ struct Name<'a> {
     declared: bool,
     /// A key of JSON.
     key: bool,
-    /// Without a word in it: a date, a position, an amount.
-    number: bool,
+    /// What it has in common with others of a series, if it could be one of a series.
+    series: Option<u64>,
     worth: u64,
 }
 
@@ -56,27 +56,29 @@ pub(super) struct Names<'a> {
 impl<'a> Names<'a> {
     /// Collects the names of `lines`. In JSON a name that is a key is worth less, for the shape
     /// tells it.
-    pub(super) fn new(lines: &'a [Kept<'a>], json: bool) -> Self {
+    pub(super) fn new(lines: &'a [Kept<'a>], form: Form) -> Self {
         let mut index = HashMap::<_, _, BuildHasherDefault<DefaultHasher>>::default();
         let mut names: Vec<Name<'a>> = Vec::new();
         let mut mentions = Vec::new();
         let mut ranges = Vec::with_capacity(lines.len());
-        let mut numbers = 0;
+        let mut series = HashMap::<u64, u32, BuildHasherDefault<DefaultHasher>>::default();
         for (line, kept) in lines.iter().enumerate() {
             let start = mentions.len();
             let mut found = identifiers(kept.bytes);
             while let Some(text) = found.next() {
                 let id = *index.entry(text).or_insert_with(|| {
-                    let key = json && found.rest().starts_with(b"\":");
-                    let number = !has_word(text);
-                    numbers += u32::from(number);
+                    let key = form == Form::Json && found.rest().starts_with(b"\":");
+                    let one_of = one_of(text);
+                    if let Some(shape) = one_of {
+                        *series.entry(shape).or_default() += 1;
+                    }
                     names.push(Name {
                         text,
                         line,
                         count: 0,
                         declared: false,
                         key,
-                        number,
+                        series: one_of,
                         worth: 0,
                     });
                     (names.len() - 1) as u32
@@ -95,13 +97,15 @@ impl<'a> Names<'a> {
         }
         for name in &mut names {
             // What recurs in text is what it is about; what recurs in JSON is its form.
-            let count = if json { 4_u32.saturating_sub(name.count) } else { name.count };
+            let count = match form {
+                Form::Text => name.count,
+                Form::Json => 4_u32.saturating_sub(name.count),
+            };
             name.worth = worth(name.text, count) * if name.declared { 3 } else { 2 };
             if name.key {
                 name.worth /= 4;
             }
-            // Numbers by the dozen are positions, times and counters.
-            if name.number && numbers > MANY_NUMBERS {
+            if name.series.is_some_and(|shape| series[&shape] > SERIES) {
                 name.worth = 0;
             }
         }
@@ -160,8 +164,10 @@ impl<'a> Names<'a> {
             (Reverse(name.worth * 1_000 / (name.text.len() as u64 + NAME_COST)), name.line)
         });
         let mut taken: BTreeMap<u64, Vec<&'a str>> = BTreeMap::new();
+        let mut shown = shown.to_owned();
         let mut left = room;
         let mut misses = 0;
+        let mut of_series = HashSet::<u64, BuildHasherDefault<DefaultHasher>>::default();
         for name in order {
             let number = self.lines[name.line].number;
             let label = if taken.contains_key(&number) { 0 } else { digits(number) + 2 };
@@ -173,20 +179,35 @@ impl<'a> Names<'a> {
                 }
                 continue;
             }
-            let inside = |names: &Vec<&str>| {
-                names.iter().any(|taken| memmem::find(taken.as_bytes(), name.text).is_some())
-            };
-            if memmem::find(shown.as_bytes(), name.text).is_some() || taken.values().any(inside) {
+            if memmem::find(shown.as_bytes(), name.text).is_some() {
+                continue;
+            }
+            // One of a series stands for all of them.
+            if name.series.is_some_and(|shape| shape != NUMBERS && !of_series.insert(shape)) {
                 continue;
             }
             // An identifier is ASCII by definition.
             if let Ok(text) = std::str::from_utf8(name.text) {
                 left -= cost;
+                shown.push(' ');
+                shown.push_str(text);
                 taken.entry(number).or_default().push(text);
             }
         }
         taken
     }
+}
+
+/// The shape of all names that are nothing but numbers.
+const NUMBERS: u64 = 0;
+
+/// The shape of a name with digits: all its numbers the same. Names that are nothing but numbers,
+/// as dates, positions and amounts are, have one shape.
+fn one_of(name: &[u8]) -> Option<u64> {
+    if !has_word(name) {
+        return Some(NUMBERS);
+    }
+    name.iter().any(u8::is_ascii_digit).then(|| shape(name))
 }
 
 /// How many digits a number has.

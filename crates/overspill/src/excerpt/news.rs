@@ -6,15 +6,17 @@
 //! bounded memory, the first and the last of each kind, and lines that differ only in their
 //! numbers once.
 
-use std::collections::VecDeque;
-use std::collections::hash_map::{DefaultHasher, HashMap};
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
+use super::Form;
 use super::held::{Kept, chomp};
 use super::hints::hint;
+use super::identifiers::shape;
 
 /// What a line tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,8 +25,8 @@ pub(super) enum Kind {
     Mention,
     /// That it went well.
     Passed,
-    /// The file that the next lines of a difference are about.
-    File,
+    /// What the next lines are about: a file of a difference, a test.
+    Heading,
     /// The name of what failed.
     Name,
     /// Why it failed.
@@ -45,9 +47,10 @@ const fn rule(kind: Kind, follow: u8, pattern: &'static str) -> Rule {
     Rule { kind, follow, pattern }
 }
 
-use Kind::{Cause, File, Mention, Name, Passed, Verdict};
+use Kind::{Cause, Heading, Mention, Name, Passed, Verdict};
 
-/// The strongest row that fits a line decides; between equals the first.
+/// The strongest row that fits a line decides; between equals the first. Every row needs one of the
+/// words that [`hint`] looks for.
 static TELLING: &[Rule] = &[
     // How it ended: an exit status, whoever prints it.
     rule(
@@ -70,7 +73,7 @@ static TELLING: &[Rule] = &[
     rule(
         Verdict,
         0,
-        r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed",
+        r"^error: could not compile|^error: aborting due to|^error: \d+ targets? failed|^error: test failed, to rerun pass",
     ),
     rule(Verdict, 0, r"^(=+ |).*\b[1-9]\d* (failed|errors?)\b.* in [\d.]+ ?m?s"),
     rule(Verdict, 0, r"^FAILED \((\w+=\d+(, )?)+\)$"),
@@ -92,17 +95,13 @@ static TELLING: &[Rule] = &[
     rule(
         Cause,
         0,
-        r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared|imported|missing|too|not |invalid|expected|syntax|multiple|assignment|no )",
+        r"^\S+\.(go|c|cc|cpp|h|hpp|s|rs|ts|tsx|java|kt|swift|proto|zig):\d+:(\d+:)? (undefined|cannot|declared and not used|.* imported and not used|missing|too many|not enough|invalid|expected|syntax error|assignment mismatch)",
     ),
-    rule(
-        Cause,
-        0,
-        r"undefined reference to|multiple definition of|ld returned \d+ exit status|cannot find -l",
-    ),
+    rule(Cause, 0, r"undefined reference to|ld returned \d+ exit status|cannot find -l"),
     // Why: Python's exceptions as they end a traceback, pytest's marks of the assertion.
-    rule(Cause, 2, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
+    rule(Cause, 1, r"^E  +\S*(assert|Error|Exception|Failed|Exit)"),
     rule(Cause, 0, r"^\S+\.py:\d+: \w*(Error|Exception|Failed|Exit)\b"),
-    rule(Cause, 1, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
+    rule(Cause, 0, r"^(\w+\.)*\w+(Error|Exception|Interrupt|Exit)(: |$)"),
     // Why: the JVM, .NET, Go, JavaScript, PHP, Ruby.
     rule(
         Cause,
@@ -139,17 +138,17 @@ static TELLING: &[Rule] = &[
     rule(Name, 0, r"^\s*(FAIL|✗|✕|✖|×|❌) +\S"),
     rule(Name, 6, r"^\s*● .* › "),
     rule(Name, 1, r"^not ok \d+"),
-    rule(Name, 0, r"^_{3,} .*[A-Za-z].* _{3,}$|^---- \S+ stdout ----$"),
     rule(Name, 0, r"\[ERROR\] .*(FAILURE!|ERROR!)"),
-    // What a difference is about.
-    rule(File, 0, r"^\+\+\+ (b/)?\S"),
+    // What the next lines are about.
+    rule(Heading, 0, r"^_{4,} .*[A-Za-z].* _{4,}$|^---- \S+ stdout ----$"),
+    rule(Heading, 0, r"^\+\+\+ (b/)?\S"),
 ];
 
 /// A word of trouble; all that a line can tell that no other rule fits.
 static MENTION: Rule = rule(
     Mention,
     0,
-    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed? ?out|aborted|killed|traceback|cannot|could not|unable to|not found|no such|undefined|unresolved|mismatch|conflict)\b",
+    r"\b(ERROR|FATAL|CRITICAL|PANIC|ERR!)|(?i)\b(errors?|failed|failure|fatal|exception|panic(ked)?|denied|refused|unreachable|timed out|timeout|aborted|killed|traceback|cannot|could not|unable to|not found|no such|unresolved|mismatch|conflict)\b",
 );
 
 /// The rules, compiled. Which rule fits is a slower question than whether one does, and most lines
@@ -202,12 +201,14 @@ const STORED: usize = 1_100;
 const FIRST: usize = 8;
 /// Stories of a kind that are held from the end.
 const LAST: usize = 4;
-/// Shapes of headlines that are told apart; later ones count as seen.
-const SHAPES: usize = 1_024;
-/// Shapes of lines of which the rule that fits is remembered.
-const KNOWN: usize = 1_024;
+/// Shapes of headlines of a kind that are remembered; later ones count as new.
+const SHAPES: usize = 512;
+/// Mentions that are looked at before their rarity counts.
+const MENTIONS: u64 = 64;
 /// How many lines after a headline its stack is looked for.
 const STACK: u16 = 64;
+/// How many lines in a row within a stack need not look like frames.
+const BETWEEN: u8 = 2;
 
 /// A line with news and the lines that belong to it.
 #[derive(Debug, Clone)]
@@ -221,6 +222,8 @@ pub(super) struct Story {
     follow: u8,
     /// How many more lines may hold the frame that is the user's.
     stack: u16,
+    /// How many more lines in a row may be neither frames nor parts of one.
+    between: u8,
 }
 
 impl Story {
@@ -234,38 +237,22 @@ impl Story {
 #[derive(Debug, Default)]
 struct Shelf {
     count: u64,
+    /// The shapes of its headlines so far.
+    shapes: HashSet<u64, BuildHasherDefault<DefaultHasher>>,
     first: Vec<Story>,
     last: VecDeque<Story>,
 }
 
 /// Collects the news of a payload, line by line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct News {
     shelves: [Shelf; 6],
-    shapes: HashMap<u64, u32, BuildHasherDefault<DefaultHasher>>,
     open: Option<Story>,
     /// The last frame of a Python traceback that is the user's, while in one.
     traceback: Option<Option<(u64, Vec<u8>)>>,
-    /// Which rule fits a shape, for the shapes looked up last.
-    known: Vec<(u64, Option<&'static Rule>)>,
     plain: Vec<u8>,
     lines: u64,
     code: u64,
-}
-
-impl Default for News {
-    fn default() -> Self {
-        Self {
-            shelves: Default::default(),
-            shapes: HashMap::default(),
-            open: None,
-            traceback: None,
-            known: vec![(0, None); KNOWN],
-            plain: Vec::new(),
-            lines: 0,
-            code: 0,
-        }
-    }
 }
 
 impl News {
@@ -284,43 +271,39 @@ impl News {
         let look = without_escapes(look, &mut plain);
         if look.starts_with(b"Traceback (most recent call last)") {
             self.traceback = Some(None);
-        } else {
-            let shape = shape(look);
-            let known = &mut self.known[shape as usize % KNOWN];
-            if known.0 != shape {
-                *known = (shape, Matcher::get().rule(look));
-            }
-            if let Some(rule) = known.1 {
-                self.headline(rule, shape, number, line);
-            }
+        } else if let Some(rule) = Matcher::get().rule(look) {
+            self.headline(rule, number, line, look);
         }
         self.plain = plain;
     }
 
-    fn headline(&mut self, rule: &Rule, shape: u64, number: u64, line: &[u8]) {
-        if let Some(open) = &self.open {
-            // What a story tells is not told again by a lesser one, or by one of its own lines.
-            let inside = open.lines.last().is_some_and(|(last, _)| *last == number);
-            if inside && rule.kind <= open.kind {
-                return;
-            }
+    fn headline(&mut self, rule: &Rule, number: u64, line: &[u8], look: &[u8]) {
+        // A frame of a stack, or a line of code below one, mentions what it likes.
+        let within = self.open.is_some() || self.traceback.is_some();
+        if within && rule.kind == Mention && matches!(look.first(), Some(b' ' | b'\t')) {
+            return;
+        }
+        // What a story has told is not told again by a lesser one.
+        if let Some(open) = &self.open
+            && open.lines.last().is_some_and(|(last, _)| *last == number)
+            && rule.kind <= open.kind
+        {
+            return;
         }
         self.close();
         let shelf = &mut self.shelves[rule.kind as usize];
         shelf.count += 1;
-        let full = self.shapes.len() >= SHAPES;
-        let new = match self.shapes.get_mut(&shape) {
-            Some(count) => {
-                *count += 1;
-                false
-            }
-            None if full => false,
-            None => self.shapes.insert(shape, 1).is_none(),
-        };
+        if rule.kind == Mention && shelf.count > MENTIONS && !rare(shelf.count, self.lines) {
+            return;
+        }
+        let shapes = &mut shelf.shapes;
+        let shape = shape(look);
+        let new =
+            if shapes.len() < SHAPES { shapes.insert(shape) } else { !shapes.contains(&shape) };
         // The last verdict is the one that holds, however often it was given before; and an error
         // that is told again may be about another place.
         let place = rule.follow > 0 && shelf.first.len() < FIRST / 2;
-        if !new && !place && !matches!(rule.kind, Verdict | Passed) {
+        if !new && !place && !matches!(rule.kind, Verdict | Passed | Heading) {
             return;
         }
         let mut story = Story {
@@ -330,6 +313,7 @@ impl News {
             lines: vec![(number, clip(line).to_vec())],
             follow: rule.follow,
             stack: if rule.kind == Cause { STACK } else { 0 },
+            between: BETWEEN,
         };
         if let Some(frame) = self.traceback.take().flatten() {
             story.lines.insert(0, frame);
@@ -343,11 +327,8 @@ impl News {
         if let Some(frame) = &mut self.traceback {
             if look.starts_with(b"  File \"") && !library(look) {
                 *frame = Some((number, clip(line).to_vec()));
-            } else if !look.starts_with(b" ") && !look.is_empty() {
-                // The exception itself comes as the headline; a stray line ends the traceback.
-                if !look.iter().take_while(|byte| **byte != b' ').any(|byte| *byte == b':') {
-                    self.traceback = None;
-                }
+            } else if !look.starts_with(b" ") && !exception(look) {
+                self.traceback = None;
             }
         }
         let Some(story) = &mut self.open else { return };
@@ -366,8 +347,10 @@ impl News {
                     story.lines.push((number, clip(line).to_vec()));
                     story.stack = 0;
                 }
-                Some(false) => {}
+                Some(false) => story.between = BETWEEN,
                 None if blank || look.starts_with(b" ") || look.starts_with(b"\t") => {}
+                // Go names the function before the place.
+                None if story.between > 0 => story.between -= 1,
                 None => story.stack = 0,
             }
         }
@@ -389,14 +372,19 @@ impl News {
         }
     }
 
+    /// Whether so many lines end as lines of code do that the text is source code, or shows some.
+    pub(super) fn is_code(&self) -> bool {
+        self.code * 4 > self.lines
+    }
+
     /// The stories, the most telling first.
-    pub(super) fn stories(mut self) -> Vec<Story> {
+    pub(super) fn stories(mut self, form: Form) -> Vec<Story> {
         self.close();
         // Source code speaks of errors all the time: there, only what no code looks like is news.
-        let code = self.code * 4 > self.lines;
+        let code = form == Form::Text && self.is_code();
         let mut ranked = Vec::new();
         for (kind, shelf) in
-            [Mention, Passed, File, Name, Cause, Verdict].into_iter().zip(self.shelves)
+            [Mention, Passed, Heading, Name, Cause, Verdict].into_iter().zip(self.shelves)
         {
             let told: Vec<Story> = shelf
                 .first
@@ -404,19 +392,18 @@ impl News {
                 .chain(shelf.last)
                 .filter(|story| !(code && code_like(&story.headline)))
                 .collect();
-            let rare = shelf.count <= 3 || shelf.count * 50 <= self.lines;
-            if kind == Mention && (code || !rare) {
+            if kind == Mention && (code || !rare(shelf.count, self.lines)) {
                 continue;
             }
             let count = told.len();
             for (i, story) in told.into_iter().enumerate() {
-                // The first cause starts the rest; the last verdict is the one that holds.
+                // The first cause starts the rest; the last verdict is the one that holds; and the
+                // last of anything tells next to the first.
                 let rank = match kind {
-                    Verdict | Passed => count - 1 - i,
+                    Verdict | Passed => 2 * (count - 1 - i),
                     _ if i + 1 == count && count > 1 => 1,
-                    _ if i > 0 => i + 1,
-                    _ => 0,
-                };
+                    _ => 2 * i,
+                } as i64;
                 if kind == Passed && rank > 0 {
                     continue;
                 }
@@ -424,17 +411,22 @@ impl News {
                     Cause => 10,
                     Verdict => 9,
                     Name => 8,
-                    File => 6,
+                    Heading => 6,
                     Passed => 4,
                     Mention => 3,
                 };
-                let again = if story.repeat { 5 } else { 0 };
-                ranked.push((2 * rank as i64 - strength + again, story.lines[0].0, story));
+                let again = if story.repeat && kind != Heading { 5 } else { 0 };
+                ranked.push((rank - strength + again, story.lines[0].0, story));
             }
         }
         ranked.sort_by_key(|(rank, number, _)| (*rank, *number));
         ranked.into_iter().map(|(_, _, story)| story).collect()
     }
+}
+
+/// Whether words of trouble stand on so few lines that they are news.
+fn rare(count: u64, lines: u64) -> bool {
+    count <= 3 || count * 50 <= lines
 }
 
 /// As much of a line as is held.
@@ -443,12 +435,25 @@ fn clip(line: &[u8]) -> &[u8] {
 }
 
 fn ends_like_code(line: &[u8]) -> bool {
-    matches!(line.last(), Some(b'{' | b'}' | b';' | b',' | b'(' | b')'))
+    match line.last() {
+        Some(b'{' | b'}' | b';' | b',' | b'(') => true,
+        // A call, and not a remark.
+        Some(b')') => memchr::memrchr(b'(', line)
+            .and_then(|open| line[..open].last())
+            .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_'),
+        _ => false,
+    }
 }
 
 /// Whether a line could stand in source code.
 fn code_like(line: &[u8]) -> bool {
     line.starts_with(b" ") || line.starts_with(b"\t") || ends_like_code(line)
+}
+
+/// Whether a line could be the last of a Python traceback: `module.Name: message`.
+fn exception(line: &[u8]) -> bool {
+    let name = line.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"._".contains(byte));
+    matches!(line.get(name.count()), None | Some(b':'))
 }
 
 /// Whether a line is a stack frame, and if so, whether it is the user's own.
@@ -513,18 +518,133 @@ fn without_escapes<'a>(line: &'a [u8], plain: &'a mut Vec<u8>) -> &'a [u8] {
     plain
 }
 
-/// A hash of the line in which every number is the same.
-fn shape(line: &[u8]) -> u64 {
-    // FNV-1a; lines are told apart, nothing is proved by it.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut number = false;
-    for &byte in line {
-        let digit = byte.is_ascii_digit();
-        if !(digit && number) {
-            let byte = if digit { b'0' } else { byte };
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line for each rule, and for each way it has.
+    const EXAMPLES: &[&str] = &[
+        "Process exited with code 137",
+        "error: process didn't exit successfully: `x` (exit status: 101)",
+        "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 2.",
+        "[exit code: 3]",
+        "Command exited with non-zero status 1",
+        "command terminated by signal 9",
+        "process didn't exit successfully: `x` (signal: 11, SIGSEGV: invalid memory reference)",
+        "make[1]: *** [Makefile:20: all] Error 1",
+        "test result: FAILED. 3 passed; 1 failed; 0 ignored",
+        "error: could not compile `x` (lib) due to 2 previous errors",
+        "===== 1 failed, 80 passed in 2.53s =====",
+        "1 failed, 80 passed in 2.53s",
+        "FAILED (failures=1, errors=2)",
+        "FAIL",
+        "FAIL\texample.com/x\t0.4s",
+        "Tests:       1 failed, 2 passed, 3 total",
+        "  2 failing",
+        "# fail 2",
+        "[ERROR] Tests run: 3, Failures: 1, Errors: 0, Skipped: 0",
+        "[INFO] BUILD FAILURE",
+        "Found 2 errors in 2 files.",
+        "✖ 12 problems (3 errors, 9 warnings)",
+        "test result: ok. 3 passed; 0 failed",
+        "===== 80 passed in 2.53s =====",
+        "  12 passing (3s)",
+        "      Tests  12 passed (12)",
+        "exited with code 0",
+        "thread 'main' (7) panicked at src/main.rs:7:5:",
+        "error[E0308]: mismatched types",
+        "error: expected `;`",
+        "src/x.c:12:3: fatal error: y.h: No such file or directory",
+        "src/x.ts(12,3): error TS2304: Cannot find name 'y'.",
+        "src/x.ts:12:3 - error TS2304: Cannot find name 'y'.",
+        "./x.go:12:2: declared and not used: y",
+        "./x.go:4:2: \"os\" imported and not used",
+        "./x.go:12:2: undefined: y",
+        "./x.go:12:2: not enough arguments in call to f",
+        "./x.go:12:2: too many arguments in call to f",
+        "./x.go:12:2: missing return",
+        "./x.go:12:2: invalid operation: x + y",
+        "./x.go:12:2: assignment mismatch: 2 variables but f returns 1 value",
+        "x.o: in function `main': x.c:3: undefined reference to `y'",
+        "collect2: error: ld returned 1 exit status",
+        "/usr/bin/ld: cannot find -lssl",
+        "E       assert 1 == 2",
+        "E   ModuleNotFoundError: No module named 'x'",
+        "tests/test_x.py:12: AssertionError",
+        "KeyboardInterrupt",
+        "requests.exceptions.ConnectionError: refused",
+        "Exception in thread \"main\" java.lang.IllegalStateException: x",
+        "Caused by: java.net.ConnectException: x",
+        "Unhandled exception. System.Exception: x",
+        " ---> System.InvalidOperationException: x",
+        "java.lang.IllegalStateException: x",
+        "panic: runtime error: index out of range [3] with length 3",
+        "SIGSEGV: segmentation violation",
+        "Uncaught TypeError: x is not a function",
+        "    expect(received).toBe(expected)",
+        "    Expected: 1",
+        "    Received: 2",
+        "PHP Fatal error:  Uncaught Exception",
+        "x.rb:3:in `y': undefined method `z' (NoMethodError)",
+        "npm ERR! code ELIFECYCLE",
+        "npm error code ERESOLVE",
+        "ERROR: failed to solve: process did not complete",
+        "Segmentation fault (core dumped)",
+        "JavaScript heap out of memory",
+        "Memory cgroup out of memory: Killed process 7",
+        "thread 'main' has overflowed its stack: stack overflow",
+        "write: No space left on device",
+        "fatal: not a git repository",
+        "test store::keeps_order ... FAILED",
+        "FAILED tests/test_x.py::test_y - assert 1 == 2",
+        "tests/test_x.py::test_y FAILED [ 50%]",
+        "FAIL: test_y (test_x.XTest.test_y)",
+        "    --- FAIL: TestX/y (0.00s)",
+        " FAIL  src/x.test.ts > x > y",
+        "   × x > y 5ms",
+        "   ✕ y (2 ms)",
+        "  ● X › y",
+        "not ok 3 - y",
+        "[ERROR] com.example.XTest.y -- Time elapsed: 0.01 s <<< FAILURE!",
+        "________________ test_y ________________",
+        "---- store::keeps_order stdout ----",
+        "+++ b/src/main.rs",
+        "10:00 ERROR could not connect",
+        "connect timeout after 3 s",
+        "it was refused",
+    ];
+
+    #[test]
+    fn every_rule_has_an_example_and_every_example_a_hint() {
+        let matcher = Matcher::compile().unwrap();
+        let mut fitted = vec![false; TELLING.len()];
+        for example in EXAMPLES {
+            let line = example.as_bytes();
+            assert!(matcher.rule(line).is_some(), "no rule fits {example}");
+            assert!(hint(line), "nothing hints at {example}");
+            // A hint does not depend on where in the line it stands.
+            assert!(hint(&[b"x", line].concat()) || example.starts_with('E'), "{example}");
+            for rule in &matcher.which.matches(line) {
+                fitted[rule] = true;
+            }
         }
-        number = digit;
+        for (rule, fitted) in TELLING.iter().zip(fitted) {
+            assert!(fitted, "no example fits {rule:?}");
+        }
     }
-    hash
+
+    #[test]
+    fn most_lines_give_no_hint() {
+        for line in [
+            "   Compiling serde v1.0.0",
+            "2024-05-01T10:00:00Z INFO worker-3 handled request 7 in 3 ms",
+            "    let handle = store.write(&bytes).await;",
+            "PASS src/x.test.ts",
+            "✓ handles case 3 (2 ms)",
+            "test grid::case ... ok",
+            "",
+        ] {
+            assert!(!hint(line.as_bytes()), "{line}");
+        }
+    }
 }

@@ -4,21 +4,23 @@
 //! first lines
 //! [410 lines not shown; of them:]
 //! 57: a line that was picked
-//! also 120: foo_bar Baz::qux 340: path/to/x.rs
+//! names at 120: foo_bar Baz::qux 340: path/to/x.rs
 //! [from line 498:]
 //! last lines
 //! ```
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::binary;
 use super::held::Kept;
 use super::names::{Names, digits};
 use super::news::{Kind, News};
 use super::shape::Shape;
+use super::{Form, binary};
+use crate::render::show_bytes;
 
 /// Of 100 characters, how many the first lines get, and how many the last. What a result is, and
 /// how it ended, takes a few lines; beyond them, recorded sessions name the ends of a result again
@@ -26,7 +28,7 @@ use super::shape::Shape;
 const HEAD_SHARE: usize = 10;
 const TAIL_SHARE: usize = 15;
 /// An end gets this many characters before shares count, so that a small excerpt has ends.
-const END_LEAST: usize = 80;
+const END_LEAST: usize = 60;
 /// Under this size an excerpt is the start of the payload alone.
 const SMALL: usize = 200;
 /// Of 100 characters, how many the first lines of JSON get, where its first record stands.
@@ -34,8 +36,8 @@ const RECORD_SHARE: usize = 25;
 /// Of 100 characters, how many the shape of JSON gets at most.
 const SHAPE_SHARE: usize = 45;
 /// The words and brackets around what is shown of the middle: `[ lines not shown; of them:]`,
-/// `also` and `[from line :]`, each on a line of its own, and two numbers.
-const WORDS: usize = 52;
+/// `names at` and `[from line :]`, each on a line of its own, and two numbers.
+const WORDS: usize = 56;
 /// A line is picked from the middle whole up to a part of the excerpt, within these bounds.
 const LONG: (usize, usize) = (120, 1_000);
 /// Stands where a long line was cut.
@@ -46,15 +48,20 @@ const CUT_FRONT: &str = "[cut]…";
 pub(super) struct Page<'a> {
     chars: usize,
     room: usize,
+    /// Whether there is room for words about what is not shown.
+    words: bool,
     held: &'a [Kept<'a>],
     total: u64,
+    /// What stands above the first lines, in brackets.
+    title: Option<String>,
     head: Vec<String>,
+    /// What stands below them, in brackets.
     note: Option<String>,
     /// Indices into `held` that are neither head nor tail.
     middle: Range<usize>,
     picked: Vec<(u64, String)>,
-    names: Vec<(u64, Vec<&'a str>)>,
-    tail: Vec<String>,
+    names: BTreeMap<u64, Vec<&'a str>>,
+    tail: VecDeque<String>,
     shown_lines: u64,
 }
 
@@ -64,14 +71,16 @@ impl<'a> Page<'a> {
         Self {
             chars,
             room: chars,
+            words: false,
             held,
             total,
+            title: None,
             head: Vec::new(),
             note: None,
             middle: 0..held.len(),
             picked: Vec::new(),
-            names: Vec::new(),
-            tail: Vec::new(),
+            names: BTreeMap::new(),
+            tail: VecDeque::new(),
             shown_lines: 0,
         }
     }
@@ -98,16 +107,17 @@ impl<'a> Page<'a> {
             return self.head(self.chars);
         }
         self.head((self.chars * HEAD_SHARE / 100).max(END_LEAST));
-        self.tail((self.chars * TAIL_SHARE / 100).max(END_LEAST));
+        let tail = if news.is_code() { 0 } else { self.chars * TAIL_SHARE / 100 };
+        self.tail(tail.max(END_LEAST));
         self.reserve();
-        self.news(news);
-        self.lines_and_names(Names::new(&self.held[self.middle.clone()], false));
+        self.news(news, Form::Text);
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], Form::Text));
         self.widen();
     }
 
     /// Fills the page with JSON: its first record, its shape, and what is likeliest to be needed
     /// again.
-    pub(super) fn json(&mut self, shape: &Shape) {
+    pub(super) fn json(&mut self, shape: &Shape, news: News) {
         if self.chars < SMALL {
             return self.head(self.chars);
         }
@@ -123,7 +133,8 @@ impl<'a> Page<'a> {
             self.room -= length(&note);
             self.note = Some(note);
         }
-        self.lines_and_names(Names::new(&self.held[self.middle.clone()], true));
+        self.news(news, Form::Json);
+        self.lines_and_names(Names::new(&self.held[self.middle.clone()], Form::Json));
         self.widen();
     }
 
@@ -131,17 +142,26 @@ impl<'a> Page<'a> {
     /// lent by the caller.
     pub(super) fn binary(&mut self, strings: &'a [Kept<'a>]) {
         let start = self.held.first().map_or(&[][..], |kept| kept.bytes);
-        let note = format!("[{}, not text; it starts:]", binary::kind(start));
+        let title = format!("[{}, not text; it starts:]", binary::kind(start));
         let first = binary::first_bytes(start);
-        self.room = self.room.saturating_sub(length(&note));
-        self.note = Some(note);
+        self.room = self.room.saturating_sub(length(&title));
+        self.title = Some(title);
         if length(&first) > self.room {
             return;
         }
         self.room -= length(&first);
         self.head.push(first);
         self.reserve();
-        self.lines_and_names(Names::new(strings, false));
+        self.lines_and_names(Names::new(strings, Form::Text));
+        for string in strings {
+            let text = show_bytes(string.bytes);
+            if self.room > LONG.0 && !self.picked.iter().any(|(_, line)| line.contains(&*text)) {
+                self.pick(string, self.room);
+            }
+        }
+        self.picked.sort_by_key(|(number, _)| *number);
+        // A string in binary data is no line.
+        self.shown_lines = 0;
     }
 
     /// The first lines within `share` characters, whole where they fit; the very first may take as
@@ -178,14 +198,14 @@ impl<'a> Page<'a> {
             }
             let Some(rest) = left.checked_sub(length(&line)) else {
                 if self.tail.is_empty() && left > 2 * CUT.len() {
-                    self.tail.push(cut_front(&line, left - 1));
+                    self.tail.push_front(cut_front(&line, left - 1));
                     self.room -= left;
                 }
                 break;
             };
             self.room -= left - rest;
             left = rest;
-            self.tail.insert(0, line);
+            self.tail.push_front(line);
             self.shown_lines += 1;
             self.middle.end -= 1;
         }
@@ -203,6 +223,7 @@ impl<'a> Page<'a> {
     /// Sets the room for words and numbers apart.
     fn reserve(&mut self) {
         self.room = self.room.saturating_sub(WORDS + 2 * digits(self.total));
+        self.words = true;
     }
 
     /// Gives room that nothing else used to the ends.
@@ -239,14 +260,14 @@ impl<'a> Page<'a> {
         true
     }
 
-    fn news(&mut self, news: News) {
+    fn news(&mut self, news: News, form: Form) {
         let middle = &self.held[self.middle.clone()];
         let (Some(first), Some(last)) = (middle.first(), middle.last()) else { return };
         let middle = first.number..=last.number;
-        // Mentions are a guess, and the files of a difference an outline: neither takes all the room.
+        // Mentions are a guess, and headings an outline: neither takes all the room.
         let mut mentions = self.room / 3;
-        let mut files = self.room / 2;
-        for story in news.stories() {
+        let mut headings = self.room / 2;
+        for story in news.stories(form) {
             for kept in story.lines() {
                 if !middle.contains(&kept.number) || self.is_picked(kept.number) {
                     continue;
@@ -255,7 +276,7 @@ impl<'a> Page<'a> {
                 let mut all = self.room;
                 let room = match story.kind {
                     Kind::Mention => &mut mentions,
-                    Kind::File => &mut files,
+                    Kind::Heading => &mut headings,
                     _ => &mut all,
                 };
                 if !self.pick(&kept, *room) {
@@ -283,8 +304,7 @@ impl<'a> Page<'a> {
         }
         self.picked.sort_by_key(|(number, _)| *number);
         let seen = self.seen();
-        let taken = names.take_names(self.room, &seen);
-        self.names = taken.into_iter().collect();
+        self.names = names.take_names(self.room, &seen);
         for (number, names) in &self.names {
             let names: usize = names.iter().map(|name| name.len() + 1).sum();
             self.room = self.room.saturating_sub(digits(*number) + 2 + names);
@@ -294,26 +314,21 @@ impl<'a> Page<'a> {
     /// All that stands in view.
     fn seen(&self) -> String {
         let picked = self.picked.iter().map(|(_, line)| line);
-        let all = self.note.iter().chain(&self.head).chain(picked).chain(&self.tail);
+        let all =
+            self.title.iter().chain(&self.head).chain(&self.note).chain(picked).chain(&self.tail);
         all.map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
     /// The finished text and how many lines of the payload stand in it whole.
     pub(super) fn finish(self) -> (String, u64) {
         let mut text = String::new();
-        let binary = self
-            .note
-            .as_ref()
-            .is_some_and(|_| self.head.len() == 1 && self.middle == (0..self.held.len()));
-        let (before, after) =
-            if binary { (self.note.as_ref(), None) } else { (None, self.note.as_ref()) };
-        for line in before.into_iter().chain(&self.head).chain(after) {
+        for line in self.title.iter().chain(&self.head).chain(&self.note) {
             text.push_str(line);
             text.push('\n');
         }
         let hidden = self.total - self.shown_lines;
         let among = !self.picked.is_empty() || !self.names.is_empty();
-        if hidden > 0 {
+        if hidden > 0 && self.words {
             let lines = if hidden == 1 { "line" } else { "lines" };
             let among = if among { "; of them:" } else { "" };
             let _ = writeln!(text, "[{hidden} {lines} not shown{among}]");
@@ -322,7 +337,7 @@ impl<'a> Page<'a> {
             let _ = writeln!(text, "{number}: {line}");
         }
         if !self.names.is_empty() {
-            text.push_str("also");
+            text.push_str("names at");
             for (number, names) in &self.names {
                 let _ = write!(text, " {number}: {}", names.join(" "));
             }
@@ -348,16 +363,9 @@ fn length(line: &str) -> usize {
     line.chars().count() + 1
 }
 
-/// A line as it is shown: `\xNN` for bytes that are not UTF-8.
+/// A line as it is shown.
 fn shown(line: &[u8]) -> String {
-    let mut text = String::with_capacity(line.len());
-    for chunk in line.utf8_chunks() {
-        text.push_str(chunk.valid());
-        for byte in chunk.invalid() {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
+    show_bytes(line).into_owned()
 }
 
 /// The start of a line, with a mark, within `chars` characters.

@@ -7,6 +7,8 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
+use crate::lines::string_end;
+
 /// Nodes of one shape; further ones are not told apart.
 const NODES: usize = 1_024;
 /// Keys of one object that are told apart; an object with more is taken for a map, and the values
@@ -16,6 +18,8 @@ const KEYS: usize = 48;
 const DEPTH: usize = 512;
 /// Bytes of a key that are kept.
 const KEY_BYTES: usize = 64;
+/// A longer number or literal is not taken for one.
+const SCALAR_BYTES: usize = 400;
 /// Values of a string that are listed, if there are no others.
 const VALUES: usize = 4;
 /// Bytes of such a value.
@@ -141,18 +145,23 @@ impl Sketch {
                 State::InString | State::InKey => {
                     let rest = &bytes[at..];
                     let end = string_end(rest);
-                    let room = KEY_BYTES.saturating_sub(self.token.len()).min(end);
+                    let key = self.state == State::InKey;
+                    let most = if key { KEY_BYTES } else { VALUE_BYTES + 1 };
+                    let room = most.saturating_sub(self.token.len()).min(end);
                     self.token.extend_from_slice(&rest[..room]);
                     self.length += end as u64;
                     at += end;
-                    let key = self.state == State::InKey;
                     match rest.get(end) {
                         None => continue,
                         Some(b'"') if key => {
                             self.key();
                             self.state = State::Colon;
                         }
-                        Some(b'"') => self.string(),
+                        Some(b'"') => {
+                            let token = std::mem::take(&mut self.token);
+                            self.string(&token, self.length);
+                            self.token = token;
+                        }
                         Some(b'\\') => {
                             self.length += 1;
                             self.state =
@@ -170,23 +179,44 @@ impl Sketch {
                     self.state = if key { State::InKey } else { State::InString };
                 }
                 State::InScalar => {
-                    if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+') {
-                        if self.token.len() == KEY_BYTES {
-                            return None;
-                        }
-                        self.token.push(byte);
-                    } else {
-                        self.scalar()?;
-                        continue;
+                    let rest = &bytes[at..];
+                    let end = rest.iter().position(|byte| !in_scalar(*byte)).unwrap_or(rest.len());
+                    if self.token.len() + end > SCALAR_BYTES {
+                        return None;
                     }
+                    self.token.extend_from_slice(&rest[..end]);
+                    at += end;
+                    if end < rest.len() {
+                        let token = std::mem::take(&mut self.token);
+                        self.scalar(&token)?;
+                        self.token = token;
+                    }
+                    continue;
                 }
                 _ if matches!(byte, b' ' | b'\t' | b'\r') => {}
                 _ if byte == b'\n' => self.parted = true,
                 State::FirstKey if byte == b'}' => self.close(true)?,
-                State::FirstKey | State::Key if byte == b'"' => self.open_text(State::InKey),
+                State::FirstKey | State::Key if byte == b'"' => {
+                    match self.expected_key(&bytes[at + 1..]) {
+                        Some(length) => {
+                            at += length + 1;
+                            if bytes.get(at + 1) == Some(&b':') {
+                                at += 1;
+                                self.state = State::Value;
+                            }
+                        }
+                        None => self.open_text(State::InKey),
+                    }
+                }
                 State::Colon if byte == b':' => self.state = State::Value,
                 State::First if byte == b']' => self.close(false)?,
-                State::First | State::Value => self.value(byte)?,
+                State::First | State::Value => match self.whole_value(&bytes[at..])? {
+                    0 => self.value(byte)?,
+                    length => {
+                        at += length;
+                        continue;
+                    }
+                },
                 State::After => {
                     let object = self.stack.last()?.object;
                     match byte {
@@ -202,6 +232,33 @@ impl Sketch {
             at += 1;
         }
         Some(())
+    }
+
+    /// Takes a plain string or scalar that stands whole at the front of `rest`, and returns its
+    /// length; 0 where there is none.
+    fn whole_value(&mut self, rest: &[u8]) -> Option<usize> {
+        if self.stack.is_empty() {
+            return Some(0);
+        }
+        match rest {
+            [b'"', text @ ..] => {
+                let end = string_end(text);
+                if text.get(end) != Some(&b'"') {
+                    return Some(0);
+                }
+                self.string(&text[..end], end as u64);
+                Some(end + 2)
+            }
+            [first, ..] if opens_scalar(*first) => {
+                let end = rest.iter().position(|byte| !in_scalar(*byte)).unwrap_or(rest.len());
+                if end == rest.len() || end > SCALAR_BYTES {
+                    return Some(0);
+                }
+                self.scalar(&rest[..end])?;
+                Some(end)
+            }
+            _ => Some(0),
+        }
     }
 
     /// The first byte of a value.
@@ -231,7 +288,7 @@ impl Sketch {
                 self.stack.push(Frame { node, object, count: 0, next: 0, value: NOWHERE });
                 self.state = if object { State::FirstKey } else { State::First };
             }
-            b'0'..=b'9' | b'-' | b't' | b'f' | b'n' | b'N' | b'I' => {
+            first if opens_scalar(first) => {
                 self.open_text(State::InScalar);
                 self.token.push(byte);
             }
@@ -270,6 +327,21 @@ impl Sketch {
         self.nodes.len() - 1
     }
 
+    /// The length of the key that starts here, if it is the one that followed the last time.
+    fn expected_key(&mut self, rest: &[u8]) -> Option<usize> {
+        let frame = self.stack.last_mut()?;
+        let key = self.nodes[frame.node].keys.get_mut(frame.next)?;
+        let length = key.name.len();
+        if rest.get(length) != Some(&b'"') || !rest.starts_with(&key.name) {
+            return None;
+        }
+        key.count += 1;
+        frame.value = key.node;
+        frame.next += 1;
+        self.state = State::Colon;
+        Some(length)
+    }
+
     fn key(&mut self) {
         let Some(frame) = self.stack.last() else { return };
         let (parent, next) = (frame.node, frame.next);
@@ -304,27 +376,27 @@ impl Sketch {
         }
     }
 
-    fn string(&mut self) {
+    /// A string has ended, of which the start is `text`.
+    fn string(&mut self, text: &[u8], length: u64) {
         let place = self.place();
-        let (length, token) = (self.length, &self.token);
         let node = &mut self.nodes[place];
         node.strings += 1;
         node.lengths = widen(node.lengths, length);
-        if !node.many_values && !node.values.iter().any(|value| value == token) {
+        if !node.many_values && !node.values.iter().any(|value| value == text) {
             if length as usize > VALUE_BYTES || node.values.len() == VALUES {
                 node.many_values = true;
                 node.values = Vec::new();
             } else {
-                node.values.push(token.clone());
+                node.values.push(text.to_vec());
             }
         }
         self.end();
     }
 
-    fn scalar(&mut self) -> Option<()> {
+    fn scalar(&mut self, text: &[u8]) -> Option<()> {
         let place = self.place();
         let node = &mut self.nodes[place];
-        match self.token.as_slice() {
+        match text {
             b"null" => node.null = true,
             b"true" | b"false" => node.bool = true,
             // Not JSON by the standard, but common writers write them.
@@ -361,16 +433,12 @@ impl Sketch {
     }
 }
 
-/// How far a string goes before something ends or interrupts it.
-fn string_end(rest: &[u8]) -> usize {
-    // Most strings are short, and starting a search costs more than looking at a few bytes.
-    const SHORT: usize = 24;
-    let short = &rest[..rest.len().min(SHORT)];
-    match short.iter().position(|byte| matches!(byte, b'"' | b'\\' | b'\n')) {
-        Some(end) => end,
-        None => memchr::memchr3(b'"', b'\\', b'\n', &rest[short.len()..])
-            .map_or(rest.len(), |end| short.len() + end),
-    }
+fn opens_scalar(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'-' | b't' | b'f' | b'n' | b'N' | b'I')
+}
+
+fn in_scalar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+')
 }
 
 /// Whether a number has a fraction or an exponent; `None` if it is no number.
@@ -424,10 +492,10 @@ struct Detail {
 impl Shape {
     /// The shape in the most detail that fits in `chars` characters.
     pub(super) fn text(&self, chars: usize) -> String {
-        const DEPTHS: RangeInclusive<usize> = 1..=8;
-        let details = DEPTHS.rev().flat_map(|depth| {
-            [KEYS, 24, 12, 8, 5, 3].into_iter().map(move |keys| Detail { depth, keys })
-        });
+        const DEPTHS: RangeInclusive<usize> = 1..=6;
+        let details = DEPTHS
+            .rev()
+            .flat_map(|depth| [KEYS, 12, 5, 3].into_iter().map(move |keys| Detail { depth, keys }));
         details
             .filter_map(|detail| {
                 let mut text = String::new();

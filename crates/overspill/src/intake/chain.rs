@@ -46,14 +46,16 @@ impl Run<'_> {
                     admitted.warnings.push(Warning::NotCut { tool: self.tool(), what });
                     continue;
                 }
-                Action::Spill(spill, _) => match self.store(specimen).await {
-                    Ok(receipt) => (self.spilled(spill, &receipt, specimen), receipt),
-                    Err(source) => {
-                        admitted.warnings.push(self.not_stored(action, source));
-                        continue;
+                Action::Spill(spill, _) => {
+                    match self.store(specimen, Some(spill.preview_chars)).await {
+                        Ok(receipt) => (self.spilled(spill, &receipt, specimen), receipt),
+                        Err(source) => {
+                            admitted.warnings.push(self.not_stored(action, source));
+                            continue;
+                        }
                     }
-                },
-                Action::Summarize(..) => match self.store(specimen).await {
+                }
+                Action::Summarize(..) => match self.store(specimen, None).await {
                     Err(source) => {
                         admitted.warnings.push(self.not_stored(action, source));
                         continue;
@@ -76,6 +78,25 @@ impl Run<'_> {
             unit: self.policy.unit.name(),
         });
         None
+    }
+
+    /// What stands in view of a stream when no action could run: it is not there to pass whole. If
+    /// it was stored all the same, for a summary that failed, its marker and excerpt; else its
+    /// beginning and end.
+    pub(super) fn leave(&self, specimen: Specimen, admitted: &mut Admitted) -> String {
+        admitted.warnings.retain(|warning| !matches!(warning, Warning::Whole { .. }));
+        let stored = specimen.receipt().cloned().and_then(|receipt| {
+            let spill = Spill::default();
+            let view = self.spilled(&spill, &receipt, &specimen);
+            self.keep_smaller(&spill.into(), view, Some(receipt), &specimen, admitted)
+        });
+        match stored {
+            Some((view, _)) => view,
+            None => {
+                admitted.warnings.push(Warning::MiddleLost { tool: self.tool() });
+                specimen.into_cut()
+            }
+        }
     }
 
     /// A reduction that does not make the return smaller is not applied.
@@ -103,9 +124,13 @@ impl Run<'_> {
         Some((view, after))
     }
 
-    async fn store(&self, specimen: &mut Specimen) -> Result<Receipt, StoreError> {
+    async fn store(
+        &self,
+        specimen: &mut Specimen,
+        preview_chars: Option<usize>,
+    ) -> Result<Receipt, StoreError> {
         match &self.policy.store {
-            Some(store) => specimen.store(store, self.call, self.part).await,
+            Some(store) => specimen.store(store, self.call, self.part, preview_chars).await,
             None => Err(no_store()),
         }
     }

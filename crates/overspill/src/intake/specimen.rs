@@ -15,8 +15,8 @@ use crate::measure::{Size, count_chars};
 use crate::policy::Policy;
 use crate::read::is_answer;
 use crate::render::{self, show_bytes};
-use crate::store::writer::Surveyed;
-use crate::store::{self, BlobName, ByteRange, Deposit, PartName, Receipt, Store, StoreError};
+use crate::store::writer::{Surveyed, deposit_seen};
+use crate::store::{BlobName, ByteRange, Deposit, PartName, Receipt, Store, StoreError};
 use crate::summary::SummaryError;
 
 use super::chain::no_store;
@@ -76,6 +76,8 @@ struct Held {
     /// As shown, where taking out control sequences changed it.
     stripped: Option<Bytes>,
     strip_ansi: bool,
+    /// Its excerpt of so many characters, where one was made while it was stored.
+    excerpt: Option<(usize, Excerpt)>,
 }
 
 /// How to give a payload back as it came.
@@ -136,7 +138,7 @@ impl Specimen {
             chars: count_chars(shown),
             measured: policy.unit.of_bytes(shown),
         };
-        let body = Body::Held(Held { original, bytes, stripped, strip_ansi });
+        let body = Body::Held(Held { original, bytes, stripped, strip_ansi, excerpt: None });
         Self { kind, size, receipt: None, body }
     }
 
@@ -152,6 +154,11 @@ impl Specimen {
         self.size
     }
 
+    /// Proof that it is stored, once it is.
+    pub(crate) fn receipt(&self) -> Option<&Receipt> {
+        self.receipt.as_ref()
+    }
+
     /// Whether the payload opens with the read tool's own header.
     pub(crate) fn is_read_answer(&self) -> bool {
         match &self.body {
@@ -160,12 +167,14 @@ impl Specimen {
         }
     }
 
-    /// Stores the payload, once: a second action of the chain gets the same receipt.
+    /// Stores the payload, once: a second action of the chain gets the same receipt. An excerpt of
+    /// `preview_chars` characters is made in the same pass.
     pub(crate) async fn store(
         &mut self,
         store: &Arc<dyn Store>,
         call: &ToolCall,
         part: PartName,
+        preview_chars: Option<usize>,
     ) -> Result<Receipt, StoreError> {
         if let Some(receipt) = &self.receipt {
             return Ok(receipt.clone());
@@ -173,7 +182,12 @@ impl Specimen {
         let media_type = self.kind.media_type();
         let receipt = match &mut self.body {
             Body::Held(held) => {
-                store::deposit(store, call, part, media_type, held.bytes.clone()).await?
+                let bytes = held.bytes.clone();
+                let mut look = Look::new(preview_chars.unwrap_or(0), held.strip_ansi);
+                let see = &mut |line: Line<'_>| look.line(line);
+                let receipt = deposit_seen(store, call, part, media_type, bytes, see).await?;
+                held.excerpt = preview_chars.map(|chars| (chars, look.excerpter.finish()));
+                receipt
             }
             Body::Streamed(streamed) => {
                 let deposit = std::mem::replace(&mut streamed.rest, Err(no_store()))?;
@@ -248,21 +262,15 @@ impl Held {
         show_bytes(self.shown())
     }
 
-    /// Lines keep the numbers they have in what is stored, so that the numbers in an excerpt are
-    /// those the read tool takes.
     fn excerpt(&self, chars: usize) -> Excerpt {
-        let mut excerpter = Excerpter::new(chars);
-        let mut stripper = self.strip_ansi.then(Stripper::default);
-        for line in lines::lines(&self.bytes) {
-            match &mut stripper {
-                Some(stripper) => {
-                    let bytes = &stripper.strip(line.bytes);
-                    excerpter.line(Line { bytes, ..line });
-                }
-                None => excerpter.line(line),
-            }
+        if let Some((of, excerpt)) = &self.excerpt
+            && *of == chars
+        {
+            return excerpt.clone();
         }
-        excerpter.finish()
+        let mut look = Look::new(chars, self.strip_ansi);
+        lines::lines(&self.bytes).for_each(|line| look.line(line));
+        look.excerpter.finish()
     }
 
     fn pass(self) -> Vec<Payload> {
@@ -276,6 +284,29 @@ impl Held {
             Original::Texts(texts) => texts.into_iter().map(Payload::Text).collect(),
             Original::Json(value) => vec![Payload::Json(value)],
             Original::Bytes => vec![Payload::Bytes(shown.into())],
+        }
+    }
+}
+
+/// Looks at a payload for its excerpt, line by line, as it is shown. Lines keep the numbers they have
+/// in what is stored, so that the numbers in an excerpt are those the read tool takes.
+struct Look {
+    excerpter: Excerpter,
+    stripper: Option<Stripper>,
+}
+
+impl Look {
+    fn new(chars: usize, strip_ansi: bool) -> Self {
+        Self { excerpter: Excerpter::new(chars), stripper: strip_ansi.then(Stripper::default) }
+    }
+
+    fn line(&mut self, line: Line<'_>) {
+        match &mut self.stripper {
+            Some(stripper) => {
+                let bytes = &stripper.strip(line.bytes);
+                self.excerpter.line(Line { bytes, ..line });
+            }
+            None => self.excerpter.line(line),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::store::{Deposit, PartName, StoreError};
 
 use super::chain::{Run, no_store};
 use super::specimen::{Kind, Specimen, Streamed};
-use super::{Admitted, Warning, admit};
+use super::{Admitted, admit};
 
 /// What is held in memory at least before a stream is taken for a big one, in characters. Below
 /// it a return takes the same path as one that came whole, which can weigh every action.
@@ -83,8 +83,9 @@ impl ReturnStream {
                     .saturating_sub(measured)
                     .max(held_chars(&band.action).saturating_sub(chars));
                 if missing > 0 {
-                    // A character is a byte at least, and so is nearly every token.
-                    *check_at = held.len() + missing as usize;
+                    // A character is a byte at least, and so is nearly every token. Looking again
+                    // only at twice the length keeps the looking linear, whatever is stripped.
+                    *check_at = held.len() + held.len().max(missing as usize);
                     return None;
                 }
                 let held = std::mem::take(held);
@@ -163,15 +164,22 @@ impl Big {
     }
 
     async fn push(&mut self, piece: Bytes) {
-        self.survey.push(&piece, &mut |line| self.eye.line(line));
-        let rows = self.survey.take_rows();
-        let Ok(deposit) = &mut self.rest else { return };
-        let taken = match deposit.append(piece).await {
-            Ok(()) => deposit.append_rows(&rows).await,
-            Err(error) => Err(error),
+        let Self { survey, eye, rest, .. } = self;
+        let mut look = || {
+            eye.piece(&piece);
+            survey.push(&piece, &mut |line| eye.line(line));
+            survey.take_rows()
+        };
+        let Ok(deposit) = rest else {
+            look();
+            return;
+        };
+        let taken = match deposit.append_while(piece.clone(), look).await {
+            (Ok(()), rows) => deposit.append_rows(&rows).await,
+            (Err(error), _) => Err(error),
         };
         if let Err(error) = taken {
-            self.rest = Err(error);
+            *rest = Err(error);
         }
     }
 
@@ -188,23 +196,21 @@ impl Big {
         };
         let view = match run.act(&self.action, &mut specimen, &mut admitted).await {
             Some((view, _)) => view,
-            None => {
-                admitted.warnings.push(Warning::MiddleLost { tool: self.call.tool.clone() });
-                specimen.into_cut()
-            }
+            None => run.leave(specimen, &mut admitted),
         };
         admitted.output = ToolReturn { exit_status, ..ToolReturn::from(view) };
         admitted
     }
 }
 
-/// Sees every line of a stream as it is shown.
+/// Sees a stream as it is shown.
 struct Eye {
     unit: Unit,
     kind: Kind,
     stripper: Option<Stripper>,
     excerpter: Excerpter,
     head_tail: HeadTail,
+    /// Characters shown, where the stripper makes them other than those stored.
     chars: u64,
     /// Tokens counted line by line, where the policy counts tokens.
     tokens: u64,
@@ -231,12 +237,22 @@ impl Eye {
         }
     }
 
+    /// Sees a piece, before its lines. What is shown as it came need not be gone through line by
+    /// line.
+    fn piece(&mut self, piece: &[u8]) {
+        if self.stripper.is_none() {
+            self.head_tail.push(piece);
+        }
+    }
+
     fn line(&mut self, line: Line<'_>) {
         let stripped = self.stripper.as_mut().map(|stripper| stripper.strip(line.bytes));
         let bytes = stripped.as_deref().unwrap_or(line.bytes);
         self.excerpter.line(Line { bytes, ..line });
-        self.head_tail.push(bytes);
-        self.chars += count_chars(bytes);
+        if stripped.is_some() {
+            self.head_tail.push(bytes);
+            self.chars += count_chars(bytes);
+        }
         if let Unit::Tokens(_) = self.unit {
             self.tokens += self.unit.of_bytes(bytes);
         }
@@ -247,6 +263,8 @@ impl Eye {
             let held = stripper.finish();
             self.chars += count_chars(&held);
             self.head_tail.push(&held);
+        } else {
+            self.chars = surveyed.chars;
         }
         let measured = match self.unit {
             Unit::Characters => self.chars,

@@ -3,21 +3,22 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::ansi::Stripper;
-use crate::marker::{counted, grouped};
-use crate::measure::count_chars;
+use crate::ansi::{MAX_SEQUENCE, Stripper};
+use crate::lines::MAX_LINE_CHARS;
+use crate::measure::{count_chars, counted, grouped};
 use crate::render::show_bytes;
 use crate::store::{StoreError, Stored};
 
 use super::args::ReadArgs;
 use super::search::{Hit, Pattern, Search};
-use super::{MAX_ANSWER_CHARS, MAX_SEARCHED_BYTES, OPENING};
+use super::{BODY_CHARS, OPENING};
 
-/// Characters kept free for an answer's first line: the longest handle, five numbers and words.
-const HEADER_CHARS: usize = 512;
+/// A line that is shown with every byte escaped, behind a sequence that turned out to be text, is
+/// the longest row there is; it always fits.
+const _: () = assert!(4 * (MAX_SEQUENCE + 3 * MAX_LINE_CHARS) + ROW_CHARS <= BODY_CHARS);
 
-/// Characters of an answer's body at most.
-const BODY_CHARS: usize = MAX_ANSWER_CHARS - HEADER_CHARS;
+/// Characters before the text of a match: the longest line number, a mark and a space.
+const ROW_CHARS: usize = 22;
 
 /// Puts an answer together.
 pub(super) struct Answer;
@@ -72,7 +73,8 @@ impl Answer {
         if args.offset >= total {
             return Ok(nothing(total, args, handle.as_str()));
         }
-        let search = Search { pattern, strip_ansi, limit: args.limit, bytes: MAX_SEARCHED_BYTES };
+        let bytes = pattern.bytes_at_once();
+        let search = Search { pattern, strip_ansi, limit: args.limit, bytes };
         let found = if args.from_end {
             search.backward(stored, total - args.offset).await?
         } else {
@@ -86,32 +88,20 @@ impl Answer {
             false => found.hits.iter().collect(),
             true => found.hits.iter().rev().collect(),
         };
+        let around = Around { stored, is_hit, from_end: args.from_end, strip_ansi };
         let mut groups: Vec<String> = Vec::new();
         let mut covered: Option<(u64, u64)> = None;
         let (mut chars, mut shown, mut left_out) = (0, 0, None);
         for hit in order {
-            let (mut from, mut to) =
-                (hit.line.saturating_sub(args.context), (hit.line + args.context).min(total - 1));
-            match covered {
-                Some((0, _)) if args.from_end => (from, to) = (1, 0),
-                Some((first, _)) if args.from_end => to = to.min(first - 1),
-                Some((_, last)) => from = from.max(last + 1),
-                None => {}
-            }
-            // Its lines may all stand among those around its neighbour already.
-            let mut rows = String::new();
-            if args.context == 0 {
-                push_row(&mut rows, hit.line, ':', &hit.text);
-            } else if from <= to {
-                let lines = Shown::read(stored, from, to + 1, strip_ansi).await?.lines;
-                for (line, text) in (from..).zip(&lines) {
-                    push_row(&mut rows, line, if is_hit.contains(&line) { ':' } else { '-' }, text);
+            // Where not even the first match fits with the lines around it, fewer are shown.
+            let mut context = args.context;
+            let (from, to, rows) = loop {
+                let (from, to, rows) = around.rows(hit, context, covered).await?;
+                if shown > 0 || context == 0 || rows.chars().count() <= BODY_CHARS {
+                    break (from, to, rows);
                 }
-            }
-            let apart = covered.is_some_and(|(first, last)| from > last + 1 || to + 1 < first);
-            if args.context > 0 && apart && !rows.is_empty() {
-                rows.insert_str(if args.from_end { rows.len() } else { 0 }, "--\n");
-            }
+                context /= 2;
+            };
             chars += rows.chars().count();
             if chars > BODY_CHARS && shown > 0 {
                 left_out = Some(if args.from_end { hit.line + 1 } else { hit.line });
@@ -141,6 +131,50 @@ impl Answer {
             searched_to.saturating_sub(1),
             grouped(total)
         ))
+    }
+}
+
+/// Writes matches and the lines around them.
+struct Around<'s> {
+    stored: &'s Stored,
+    is_hit: BTreeSet<u64>,
+    from_end: bool,
+    strip_ansi: bool,
+}
+
+impl Around<'_> {
+    /// The rows of a match and `context` lines around it, without the lines that its neighbours
+    /// `covered` already; and which lines they are.
+    async fn rows(
+        &self,
+        hit: &Hit,
+        context: u64,
+        covered: Option<(u64, u64)>,
+    ) -> Result<(u64, u64, String), StoreError> {
+        let last = self.stored.receipt().lines - 1;
+        let (mut from, mut to) = (hit.line.saturating_sub(context), (hit.line + context).min(last));
+        match covered {
+            Some((0, _)) if self.from_end => (from, to) = (1, 0),
+            Some((first, _)) if self.from_end => to = to.min(first - 1),
+            Some((_, last)) => from = from.max(last + 1),
+            None => {}
+        }
+        // Its lines may all stand among those around its neighbour already.
+        let mut rows = String::new();
+        if context == 0 {
+            push_row(&mut rows, hit.line, ':', &hit.text);
+        } else if from <= to {
+            let lines = Shown::read(self.stored, from, to + 1, self.strip_ansi).await?.lines;
+            for (line, text) in (from..).zip(&lines) {
+                let mark = if self.is_hit.contains(&line) { ':' } else { '-' };
+                push_row(&mut rows, line, mark, text);
+            }
+        }
+        let apart = covered.is_some_and(|(first, last)| from > last + 1 || to + 1 < first);
+        if context > 0 && apart && !rows.is_empty() {
+            rows.insert_str(if self.from_end { rows.len() } else { 0 }, "--\n");
+        }
+        Ok((from, to, rows))
     }
 }
 

@@ -70,6 +70,7 @@ impl ReadArgs {
         const KNOWN: [&str; 8] =
             ["handle", "offset", "limit", "from_end", "pattern", "regex", "context", "json_path"];
         if let Some(unknown) = args.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+            let unknown: String = unknown.chars().take(100).collect();
             return Err(format!(
                 "There is no argument {unknown:?}; there are {}.",
                 KNOWN.map(|key| format!("`{key}`")).join(", ")

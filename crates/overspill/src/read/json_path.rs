@@ -7,11 +7,15 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use serde_json_path::{JsonPath, PathElement};
 
-use crate::marker::grouped;
+use crate::measure::grouped;
 use crate::store::Stored;
 
 use super::args::ReadArgs;
-use super::{MAX_ANSWER_CHARS, MAX_JSON_PATH_BYTES, OPENING, sorry};
+use super::{BODY_CHARS, MAX_ANSWER_CHARS, MAX_JSON_PATH_BYTES, OPENING, sorry};
+
+mod cost;
+
+use cost::Cost;
 
 /// Characters of one value that are shown at most, so that a large one leaves room for others.
 const VALUE_CHARS: usize = MAX_ANSWER_CHARS / 5;
@@ -23,9 +27,11 @@ pub(super) async fn answer(
 ) -> Result<String, String> {
     let receipt = stored.receipt();
     let handle = &receipt.handle;
+    let cost = Cost::of(query)?;
+    let shown_query: String = query.chars().take(100).collect();
     let path = JsonPath::parse(query).map_err(|error| {
         format!(
-            "`json_path` {query:?} is no RFC 9535 query: {error}. One looks like $.items[*].name."
+            "`json_path` {shown_query:?} is no RFC 9535 query: {error}. One looks like $.items[*].name."
         )
     })?;
     if receipt.bytes > MAX_JSON_PATH_BYTES {
@@ -45,6 +51,7 @@ pub(super) async fn answer(
     let value: Value = serde_json::from_slice(&bytes).map_err(not_json)?;
     let raw: &RawValue = serde_json::from_slice(&bytes).map_err(not_json)?;
 
+    cost.allow(&value)?;
     let found = path.query_located(&value);
     let total = found.len() as u64;
     let (start, end) = if args.from_end {
@@ -60,28 +67,39 @@ pub(super) async fn answer(
     let paths = wanted.iter().enumerate().map(|(i, node)| (i, node.location().iter().collect()));
     spell(raw, paths.collect(), &mut spelled);
 
-    let mut body = String::new();
+    let rows = wanted.iter().zip(spelled);
+    let mut rows: Vec<String> =
+        rows.map(|(node, text)| row(&node.location().to_string(), text)).collect();
+    // The last ones are what was asked for from the end.
     let mut chars = 0;
-    let mut shown = 0;
-    for (node, text) in wanted.iter().zip(spelled) {
-        let row = row(&node.location().to_string(), text);
-        let more = row.chars().count();
-        if chars + more > MAX_ANSWER_CHARS - 512 && shown > 0 {
-            break;
-        }
-        body.push_str(&row);
-        chars += more;
-        shown += 1;
+    let mut fits = |row: &&String| {
+        chars += row.chars().count();
+        chars <= BODY_CHARS
+    };
+    let fit = match args.from_end {
+        true => rows.iter().rev().take_while(&mut fits).count(),
+        false => rows.iter().take_while(&mut fits).count(),
+    };
+    let fit = fit.max(1).min(rows.len());
+    let (start, end) = match args.from_end {
+        true => (end - fit as u64, end),
+        false => (start, start + fit as u64),
+    };
+    match args.from_end {
+        true => drop(rows.drain(..rows.len() - fit)),
+        false => rows.truncate(fit),
     }
-    let shown_query: String = query.chars().take(100).collect();
-    let on = match start + shown {
-        next if next < total => format!("; go on with offset={next}"),
+    let on = match args.from_end {
+        _ if fit == 0 && total > 0 => "; offset is past the end".to_owned(),
+        true if start > 0 => format!("; before them: from_end=true, offset={}", total - start),
+        false if end < total => format!("; go on with offset={end}"),
         _ => "; that is all".to_owned(),
     };
-    let which = match shown {
+    let which = match fit {
         0 => format!("none of {total}"),
-        _ => format!("{start}-{} of {}", start + shown - 1, grouped(total)),
+        _ => format!("{start}-{} of {}", end - 1, grouped(total)),
     };
+    let body = rows.concat();
     Ok(format!("{OPENING}results {which} for {shown_query:?} in {handle}{on}]\n{body}"))
 }
 

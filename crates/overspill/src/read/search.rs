@@ -11,17 +11,30 @@ use crate::ansi::Stripper;
 use crate::render::show_bytes;
 use crate::store::{Block, Cursor, StoreError, Stored};
 
+use super::MAX_SEARCHED_BYTES;
+
 /// Bytes behind a block that a match may reach into where the block ends within a long line.
 const OVERLAP_BYTES: usize = 64 * 1024;
 
 /// What compiling a regular expression may take, in bytes; a larger one is refused.
 const REGEX_BYTES: usize = 1 << 20;
 
+/// How long a regular expression may be, in bytes: classes such as `\pL` take a thousand times as
+/// much while they are compiled.
+const REGEX_LEN: usize = 4 * 1024;
+
+/// What a search with a regular expression may take: the size of what is compiled, in bytes, for
+/// each byte looked at. Where no automaton can be built for it, every state that is compiled is
+/// followed at every byte; as many as this take some ten seconds (`[ab]*a[ab]{5000}z` on random
+/// letters: 0.1 ns for each byte of size at each byte).
+const REGEX_WORK: u64 = 1 << 37;
+
 /// What is looked for.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     source: String,
     matcher: Matcher,
+    bytes_at_once: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -41,7 +54,8 @@ impl Pattern {
     /// Looks for this text as it is.
     pub fn literal(text: &str) -> Self {
         let finder = Finder::new(text.as_bytes()).into_owned();
-        Self { source: text.to_owned(), matcher: Matcher::Text(Box::new(finder)) }
+        let matcher = Matcher::Text(Box::new(finder));
+        Self { source: text.to_owned(), matcher, bytes_at_once: MAX_SEARCHED_BYTES }
     }
 
     /// Looks for a regular expression, in the syntax of Rust's `regex` crate. Its time is linear
@@ -49,22 +63,34 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// [`PatternError`] where it cannot be parsed, or would take more than a megabyte.
+    /// [`PatternError`] where it is longer than 4 KiB, cannot be parsed, or would take more than
+    /// a megabyte.
     pub fn regex(source: &str) -> Result<Self, PatternError> {
+        if source.len() > REGEX_LEN {
+            let why = format!("it is {} bytes long, and may be {REGEX_LEN}", source.len());
+            return Err(PatternError(why));
+        }
         let regex = RegexBuilder::new(source)
             .multi_line(true)
             .crlf(true)
             .size_limit(REGEX_BYTES)
             .dfa_size_limit(REGEX_BYTES)
             .build()
-            .map_err(|error| {
-                // The error draws the pattern over several lines and says why on the last.
-                let text = error.to_string();
-                PatternError(text.lines().last().unwrap_or_default().trim().to_owned())
-            })?;
-        Ok(Self { source: source.to_owned(), matcher: Matcher::Regex(regex) })
+            .map_err(|error| PatternError(reason(&error)))?;
+        let bytes_at_once = MAX_SEARCHED_BYTES.min(REGEX_WORK / compiled_size(source));
+        Ok(Self { source: source.to_owned(), matcher: Matcher::Regex(regex), bytes_at_once })
     }
 
+    /// How many bytes one search should look at at most: the less, the more a regular expression
+    /// can take.
+    pub fn bytes_at_once(&self) -> u64 {
+        self.bytes_at_once
+    }
+
+    /// The next match to end that begins at or behind `from`.
+    ///
+    /// The next to end and not the longest: looking for more than that could reach to the end of
+    /// `bytes` for each line that matches.
     fn find_at(&self, bytes: &[u8], from: usize) -> Option<(usize, usize)> {
         match &self.matcher {
             Matcher::Text(finder) => {
@@ -72,11 +98,53 @@ impl Pattern {
                 Some((at, at + finder.needle().len()))
             }
             Matcher::Regex(regex) if from <= bytes.len() => {
-                regex.find_at(bytes, from).map(|found| (found.start(), found.end()))
+                let end = regex.shortest_match_at(bytes, from)?;
+                // Cut off there, it may look like the end of a word or line, or not: then what
+                // counts is where the last byte is.
+                let last =
+                    if bytes[from..end].ends_with(b"\n") { end } else { end.max(from + 1) - 1 };
+                let found = regex.find_at(&bytes[..end], from);
+                Some((found.map_or(last, |found| found.start()), end))
             }
             Matcher::Regex(_) => None,
         }
     }
+}
+
+/// How much there is to follow in a regular expression once it is compiled, in bytes, rounded up
+/// to a power of 2. Without Unicode where it can do without, because wide classes are large but
+/// followed in a few states.
+fn compiled_size(source: &str) -> u64 {
+    let max = REGEX_BYTES as u64;
+    size(source, false, max).or_else(|_| size(source, true, max)).unwrap_or(max)
+}
+
+/// How large a regular expression is once it is compiled, in bytes, rounded up to a power of 2.
+///
+/// # Errors
+///
+/// Why it cannot be compiled, or not within `max` bytes.
+pub(super) fn full_size(source: &str, max: u64) -> Result<u64, String> {
+    size(source, true, max).map_err(|error| reason(&error))
+}
+
+fn size(source: &str, unicode: bool, max: u64) -> Result<u64, regex::Error> {
+    let build = |size: u64| {
+        RegexBuilder::new(source).unicode(unicode).size_limit(size as usize).build().map(|_| size)
+    };
+    let sizes = std::iter::successors(Some(2 * 1024), |size| Some(size * 2));
+    sizes
+        .take_while(|size| *size < max)
+        .find_map(|size| build(size).ok())
+        .map_or_else(|| build(max), Ok)
+}
+
+/// Why it cannot be compiled. The error draws the pattern over several lines and says why on the
+/// last.
+fn reason(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let why = text.lines().last().unwrap_or_default();
+    why.trim().trim_start_matches("error: ").trim_end_matches('.').to_owned()
 }
 
 impl fmt::Display for Pattern {
@@ -136,8 +204,9 @@ impl Search<'_> {
     pub async fn backward(&self, stored: &Stored, to: u64) -> Result<Searched, StoreError> {
         let receipt = stored.receipt();
         // About as many lines at a time as a block has.
-        let step = (receipt.lines * BLOCK_BYTES).checked_div(receipt.bytes).unwrap_or(1).max(1);
-        let mut left = self.bytes / BLOCK_BYTES;
+        let block = BLOCK_BYTES.min(self.bytes).max(1);
+        let step = (receipt.lines * block).checked_div(receipt.bytes).unwrap_or(1).max(1);
+        let mut left = self.bytes.max(1) / block;
         let (mut start, mut hits) = (to, Vec::new());
         while start > 0 && left > 0 && (hits.len() as u64) < self.limit {
             let end = start;
@@ -197,7 +266,8 @@ impl Search<'_> {
 #[derive(Debug)]
 pub struct Matches<'s> {
     pattern: &'s Pattern,
-    strip_ansi: bool,
+    /// Takes out control sequences, which may go on from one block to the next.
+    stripper: Option<Stripper>,
     cursor: Cursor<'s>,
     /// The block to look through next, read ahead; `None` before the first.
     block: Option<Block>,
@@ -222,7 +292,8 @@ impl<'s> Matches<'s> {
     /// `strip_ansi` says so.
     pub fn new(pattern: &'s Pattern, strip_ansi: bool, stored: &'s Stored, from: u64) -> Self {
         let cursor = stored.blocks(from);
-        Self { pattern, strip_ansi, cursor, block: None, is_started: false, matched_to: 0 }
+        let stripper = strip_ansi.then(Stripper::default);
+        Self { pattern, stripper, cursor, block: None, is_started: false, matched_to: 0 }
     }
 
     /// Looks through the next block; `None` at the end of the payload.
@@ -237,7 +308,7 @@ impl<'s> Matches<'s> {
         }
         let Some(this) = self.block.take() else { return Ok(None) };
         self.block = self.cursor.next().await?;
-        let window = Window::new(&this, self.block.as_ref(), self.strip_ansi);
+        let window = Window::new(&this, self.block.as_ref(), self.stripper.as_mut());
         let hits = window.hits(&this, self.pattern, &mut self.matched_to);
         let end = this.first_line() + this.line_count();
         Ok(Some(Found { hits, end, bytes: this.bytes().len() as u64 }))
@@ -258,14 +329,17 @@ struct Window<'b> {
 }
 
 impl<'b> Window<'b> {
-    fn new(block: &'b Block, next: Option<&Block>, strip_ansi: bool) -> Self {
-        let (mut bytes, moved) = if strip_ansi {
-            let mut stripper = Stripper::default();
+    fn new(block: &'b Block, next: Option<&Block>, mut stripper: Option<&mut Stripper>) -> Self {
+        let (mut bytes, moved) = if let Some(stripper) = &mut stripper {
             let mut bytes = Vec::with_capacity(block.bytes().len());
             let mut lines = Vec::new();
             for line in block.lines() {
                 bytes.extend_from_slice(&stripper.strip(line.bytes));
                 lines.push((line.number, bytes.len()));
+            }
+            if let (None, Some((_, end))) = (next, lines.last_mut()) {
+                bytes.append(&mut std::mem::take(*stripper).finish());
+                *end = bytes.len();
             }
             (Cow::Owned(bytes), Some(lines))
         } else {
@@ -274,7 +348,10 @@ impl<'b> Window<'b> {
         let own = bytes.len();
         if let Some(next) = next.filter(|_| block.is_cut_off()) {
             let more = &next.bytes()[..next.bytes().len().min(OVERLAP_BYTES)];
-            let more = if strip_ansi { crate::ansi::strip(more) } else { more.into() };
+            let more = match stripper {
+                Some(stripper) => stripper.clone().strip(more),
+                None => Cow::Borrowed(more),
+            };
             bytes.to_mut().extend_from_slice(&more);
         }
         Self { bytes, own, moved }
@@ -300,11 +377,11 @@ impl<'b> Window<'b> {
         let mut start = 0;
         for (number, end) in ends {
             let mut is_hit = start < covered;
-            while let Some((at, to)) = found.filter(|(at, _)| *at < end) {
+            while let Some((_, to)) = found.filter(|(at, _)| *at < end) {
                 is_hit = true;
                 covered = covered.max(to);
-                // The next match that matters begins in a later line.
-                let from = end.max(at + 1);
+                // The next match that matters begins behind this line and this match.
+                let from = end.max(covered);
                 found = pattern.find_at(&self.bytes, from).filter(|(at, _)| *at < self.own);
             }
             if is_hit {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use super::handle::Handle;
+use super::retention::Expiry;
 use crate::BoxFuture;
 
 /// Names one blob: a payload, or the index beside it.
@@ -152,6 +153,13 @@ impl BlobStat {
     }
 }
 
+impl StoreError {
+    /// Whether nothing of that name is in the store, be it that it expired or never was.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::Expired { .. })
+    }
+}
+
 /// Why a store could not do what it was asked, cut by what the caller will do.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -161,6 +169,14 @@ pub enum StoreError {
     NotFound {
         /// The blob asked for.
         name: String,
+    },
+    /// It was stored once and its time is over: a sweep has deleted it.
+    #[error("{name} expired {expiry}")]
+    Expired {
+        /// The payload asked for.
+        name: String,
+        /// When and why.
+        expiry: Expiry,
     },
     /// Other bytes rest under the name than those being committed.
     #[error("{name} already holds other bytes; nothing was overwritten")]

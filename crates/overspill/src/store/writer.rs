@@ -1,8 +1,11 @@
 //! The one writer above the port: one pass that hashes, counts and indexes, and a deposit of what
 //! it passes over.
 
+use std::future::poll_fn;
 use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 
@@ -225,6 +228,23 @@ impl Deposit {
         self.payload.append(bytes).await
     }
 
+    /// Appends bytes and does something else while the store is writing: it does so on a thread or
+    /// a machine of its own.
+    pub(crate) async fn append_while<T>(
+        &mut self,
+        bytes: Bytes,
+        meanwhile: impl FnOnce() -> T,
+    ) -> (Result<(), StoreError>, T) {
+        let mut append = pin!(self.append(bytes));
+        let started = poll_fn(|context| Poll::Ready(append.as_mut().poll(context))).await;
+        let done = meanwhile();
+        let appended = match started {
+            Poll::Ready(appended) => appended,
+            Poll::Pending => append.await,
+        };
+        (appended, done)
+    }
+
     /// Takes rows that [`Survey::take_rows`] gave, in their order, so that they need not be held.
     /// Those never taken come with [`Surveyed`] in the end.
     ///
@@ -282,14 +302,26 @@ pub async fn deposit(
     media_type: &str,
     payload: Bytes,
 ) -> Result<Receipt, StoreError> {
+    deposit_seen(store, call, part, media_type, payload, &mut |_| {}).await
+}
+
+/// As [`deposit`]; hands every line to `on_line` in the same pass.
+pub(crate) async fn deposit_seen(
+    store: &Arc<dyn Store>,
+    call: &ToolCall,
+    part: PartName,
+    media_type: &str,
+    payload: Bytes,
+    on_line: &mut (dyn FnMut(Line<'_>) + Send),
+) -> Result<Receipt, StoreError> {
     let mut deposit = Deposit::open(store).await?;
     let mut survey = Survey::new();
     for start in (0..payload.len()).step_by(PIECE_BYTES) {
         let piece = payload.slice(start..payload.len().min(start + PIECE_BYTES));
-        survey.push(&piece, &mut |_| {});
-        deposit.append(piece).await?;
+        let look = || survey.push(&piece, on_line);
+        deposit.append_while(piece.clone(), look).await.0?;
     }
-    deposit.commit(call, part, media_type, survey.finish(&mut |_| {})).await
+    deposit.commit(call, part, media_type, survey.finish(on_line)).await
 }
 
 /// Reads a payload through and surveys it on the way; `progress` learns how many bytes are done.

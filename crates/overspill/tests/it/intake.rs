@@ -164,6 +164,15 @@ fn a_value_keeps_its_kind_unless_it_is_reduced() {
 }
 
 #[test]
+fn every_kind_of_return_has_a_text_for_the_model() {
+    let limits = builder().build().unwrap();
+    let image = Payload::Media(Media { media_type: "image/png".into(), bytes: vec![0; 3] });
+    let value = vec!["text".into(), json!({ "a": 1 }).into(), b"caf\xe9".to_vec().into(), image];
+    let admitted = admit(&limits, ToolReturn { value, ..ToolReturn::default() });
+    assert_eq!(admitted.to_text(), "text\n{\"a\":1}\ncaf\\xe9\n[image/png, 3 bytes]");
+}
+
+#[test]
 fn a_number_that_is_none_leaves_valid_json() {
     let limits = builder().bands(spill_from(10)).build().unwrap();
     let value = Payload::json(&vec![f64::NAN, f64::INFINITY, 1.5]).unwrap();
@@ -269,7 +278,7 @@ fn a_structured_value_is_cut_only_as_the_last_resort_and_says_so() {
 #[test]
 fn a_store_that_fails_anywhere_lets_the_next_action_run() {
     for fault in [Fault::Stage, Fault::FullAfter(30_000), Fault::Commit] {
-        let limits = ToolOutputLimits::builder().store(Faulty::new(fault)).build().unwrap();
+        let limits = ToolOutputLimits::builder().store(Faulty::with(fault)).build().unwrap();
         let admitted = admit(&limits, log(50_000));
         assert_eq!(admitted.reductions[0].action, "truncate", "{fault:?}");
         assert!(matches!(admitted.warnings[..], [Warning::NotStored { .. }]), "{fault:?}");
@@ -278,7 +287,7 @@ fn a_store_that_fails_anywhere_lets_the_next_action_run() {
 
         // A chain that ends without one that can run passes the return whole, with a warning.
         let limits = ToolOutputLimits::builder()
-            .store(Faulty::new(fault))
+            .store(Faulty::with(fault))
             .bands([Band::new(1_000, Spill::default().into())])
             .build()
             .unwrap();
@@ -381,7 +390,8 @@ mod summaries {
 
     #[test]
     fn a_summary_that_is_none_counts_as_failed_and_is_paid_for() {
-        let replies: [fn(&str) -> Result<Summary, SummaryError>; 4] = [
+        type Reply = fn(&str) -> Result<Summary, SummaryError>;
+        let replies: [Reply; 4] = [
             |_| Err(SummaryError::new("the model is down").with_usage(USAGE)),
             |_| Ok(Summary { text: String::new(), usage: USAGE }),
             |_| Ok(Summary { text: " \n ".into(), usage: USAGE }),
@@ -415,7 +425,7 @@ mod summaries {
             ..Truncate::default()
         });
         let limits = ToolOutputLimits::builder()
-            .store(Faulty::new(Fault::Commit))
+            .store(Faulty::with(Fault::Commit))
             .summarizer(Arc::new(summarizer(move |_, _| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 async { Err(SummaryError::new("no")) }
@@ -526,7 +536,7 @@ mod streams {
             ] {
                 let lost = action.then().is_none();
                 let limits = ToolOutputLimits::builder()
-                    .store(Faulty::new(fault))
+                    .store(Faulty::with(fault))
                     .bands([Band::new(10_000, action)])
                     .build()
                     .unwrap();
@@ -542,6 +552,44 @@ mod streams {
                 assert_eq!(admitted.warnings.iter().any(said), lost);
             }
         }
+    }
+
+    #[test]
+    fn a_stream_that_was_stored_for_a_summary_that_failed_shows_its_marker() {
+        let limits = builder()
+            .summarizer(Arc::new(summarizer(|_, _| async { Err(SummaryError::new("no model")) })))
+            .bands([Band::new(1_000, Summarize::default().into())])
+            .build()
+            .unwrap();
+        let whole = log(200_000);
+        let (_, admitted) = stream(&limits, whole.as_bytes(), 10_000);
+        let handle = Marker::handles(&admitted.to_text()).next().unwrap();
+        assert_eq!(admitted.reductions[0].action, "spill");
+        assert!(matches!(admitted.warnings[..], [Warning::NotSummarized { .. }]));
+        assert!(read_whole(&limits, handle.as_str()) == whole);
+    }
+
+    #[test]
+    fn what_is_left_of_a_stream_is_never_said_to_be_whole() {
+        let cut = Action::from(Truncate::default());
+        let noise: Vec<u8> =
+            (0..500_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let only_cut = ToolOutputLimits::builder().bands([Band::new(1_000, cut)]).build().unwrap();
+        let (_, admitted) = stream(&only_cut, &noise, 10_000);
+        let said = |admitted: &Admitted| {
+            admitted.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        };
+        assert!(said(&admitted).contains("only its beginning and end are left"));
+        assert!(!said(&admitted).contains("in view whole"), "{}", said(&admitted));
+    }
+
+    /// Looking at what is held must not cost more the more of it is stripped.
+    #[test]
+    fn an_output_of_nothing_but_control_sequences_is_looked_at_seldom() {
+        let whole = b"\x1b]0;title\x07".repeat(400_000);
+        let limits = builder().strip_ansi(true).build().unwrap();
+        let (_, admitted) = stream(&limits, &whole, 4_096);
+        assert!(admitted.to_text().is_empty());
     }
 
     #[test]

@@ -240,6 +240,124 @@ fn an_answer_is_bounded_and_every_line_of_the_longest_can_be_reached() {
 }
 
 #[test]
+fn an_answer_with_long_lines_around_a_match_is_bounded_and_shows_the_match() {
+    let long = format!("{}needle{}\n", "x".repeat(149_000), "\u{1f600}".repeat(150_000));
+    let (store, handle) = holding(long);
+    for from_end in [false, true] {
+        let args =
+            json!({ "handle": handle, "pattern": "needle", "context": 50, "from_end": from_end });
+        let answer = block_on(read(&store, &ReadArgs::parse(&args).unwrap(), false));
+        assert!(answer.chars().count() <= MAX_ANSWER_CHARS);
+        assert!(answer.contains("xneedle") && answer.lines().count() > 2, "{}", &answer[..100]);
+    }
+}
+
+#[test]
+fn what_a_model_writes_never_makes_an_answer_long() {
+    let long = "\u{1}".repeat(100_000);
+    for args in [
+        json!({ long.as_str(): 1 }),
+        json!({ "handle": long }),
+        json!({ "pattern": long }),
+        json!({ "pattern": format!("({long}"), "regex": true }),
+        json!({ "json_path": long }),
+        json!({ "json_path": format!("$.{}", &long[..900]) }),
+        json!({ "json_path": format!("$['{}", &long[..900]) }),
+    ] {
+        let (store, handle) = holding("[1]");
+        let limits = ToolOutputLimits::builder().store(store).build().unwrap();
+        let mut args = args;
+        if args.get("handle").is_none() {
+            args["handle"] = handle.into();
+        }
+        let answer = block_on(limits.read(&args));
+        assert!(answer.chars().count() <= 3_000, "{} characters", answer.chars().count());
+    }
+}
+
+#[test]
+fn a_row_with_every_byte_escaped_fits_even_behind_a_sequence_that_was_none() {
+    let mut payload = "\u{1b}]".as_bytes().to_vec();
+    payload.extend(b"\xf0\x90\x80".repeat(2_000));
+    payload.extend(b"\xff".repeat(20_000));
+    payload.push(b'x');
+    let (store, handle) = holding(payload);
+    let limits = ToolOutputLimits::builder().store(store).strip_ansi(true).build().unwrap();
+    for args in [json!({}), json!({ "pattern": "." , "regex": true }), json!({ "pattern": "x" })] {
+        for offset in 0..12 {
+            let mut args = args.clone();
+            args["handle"] = handle.as_str().into();
+            args["offset"] = offset.into();
+            args["limit"] = 1.into();
+            assert!(block_on(limits.read(&args)).chars().count() <= MAX_ANSWER_CHARS);
+        }
+    }
+}
+
+#[test]
+fn what_was_no_sequence_is_found_where_control_sequences_are_taken_out() {
+    let long = "x".repeat(3_000);
+    for (payload, lines) in [
+        ("a\n\u{1b}]0;needle", 1),
+        ("\u{1b}]0;needle\n", 1),
+        ("need\u{1b}[31mle\n", 1),
+        (&*format!("{}\u{1b}]0;needle {long}\n", "y".repeat(65_400)), 1),
+        (&*format!("{}\u{1b}]8;;needle {long}\u{1b}\\", "y".repeat(65_400)), 0),
+        (&*format!("{}\u{1b}[31{}mneedle {long}", "y".repeat(65_400), ";".repeat(200)), 1),
+    ] {
+        let (store, handle) = holding(payload);
+        let pattern = Pattern::literal("needle");
+        let search = Search { pattern: &pattern, strip_ansi: true, limit: 9, bytes: u64::MAX };
+        let stored = block_on(Stored::open(&store, &handle.parse().unwrap())).unwrap();
+        let found = block_on(search.forward(&stored, 0)).unwrap();
+        assert_eq!(found.hits.len(), lines, "{:?}", &payload[..payload.len().min(30)]);
+    }
+}
+
+#[test]
+fn hostile_patterns_take_linear_time() {
+    // A match that could reach to the end of the payload from every line, and never does; or does.
+    let log = "error x\n".repeat(200_000);
+    for pattern in ["(?s)[^z]*z|x", "(?s)error.*?done|x", "(?s)x.*x", r"(?s)x.*?\z"] {
+        let (store, handle) = holding(log.as_str());
+        let args = json!({ "handle": handle, "pattern": pattern, "regex": true, "limit": 3 });
+        for from_end in [false, true] {
+            let args = ReadArgs { from_end, ..ReadArgs::parse(&args).unwrap() };
+            let answer = block_on(read(&store, &args, false));
+            assert!(answer.starts_with("[overspill read: 3 lines with"), "{}", &answer[..80]);
+        }
+    }
+}
+
+#[test]
+fn the_more_a_regular_expression_takes_the_less_is_looked_at_in_one_go() {
+    let at_once = |pattern| Pattern::regex(pattern).unwrap().bytes_at_once();
+    let few = [
+        "error",
+        r"(?i)error|warn",
+        r"\w+Error: .*",
+        r"^\d{4}-\d\d-\d\dT",
+        "[é-ü]+",
+        "[a-f0-9]{8}",
+    ];
+    for pattern in few {
+        assert!(at_once(pattern) >= 16 << 20, "{pattern}");
+    }
+    assert!(at_once("[ab]*a[ab]{300}z") < 8 << 20);
+    assert!(at_once("[ab]*a[ab]{5000}z") < 1 << 20);
+    // Both ways, it gets on.
+    let (store, handle) = holding("abababab\n".repeat(100_000));
+    let stored = block_on(Stored::open(&store, &handle.parse().unwrap())).unwrap();
+    let pattern = Pattern::regex("[ab]{0,5000}z").unwrap();
+    let bytes = pattern.bytes_at_once();
+    let search = Search { pattern: &pattern, strip_ansi: false, limit: 9, bytes };
+    let forward = block_on(search.forward(&stored, 0)).unwrap();
+    assert!(forward.next.is_some_and(|next| next > 1_000), "{forward:?}");
+    let backward = block_on(search.backward(&stored, 100_000)).unwrap();
+    assert!(backward.next.is_some_and(|next| next < 99_000 && next > 0), "{backward:?}");
+}
+
+#[test]
 fn a_search_is_bounded_in_what_it_looks_at_and_says_where_to_go_on() {
     let payload = log(50_000);
     let (store, handle) = holding(payload.as_str());
@@ -291,11 +409,36 @@ fn json_path_shows_values_as_they_are_spelled() {
 }
 
 #[test]
+fn json_path_from_the_end_says_what_is_before() {
+    let payload = format!("[{}]", (0..500).map(|i| i.to_string()).collect::<Vec<_>>().join(","));
+    let first_line = |args: Value| ask(&payload, args).lines().next().unwrap().to_owned();
+    let args = json!({ "json_path": "$[*]", "from_end": true, "limit": 2, "offset": 3 });
+    let line = first_line(args);
+    assert!(line.contains("results 495-496 of 500"), "{line}");
+    assert!(line.ends_with("; before them: from_end=true, offset=5]"), "{line}");
+    let line = first_line(json!({ "json_path": "$[*]", "from_end": true, "limit": 600 }));
+    assert!(line.contains("results 0-499 of 500") && line.ends_with("; that is all]"), "{line}");
+    let line = first_line(json!({ "json_path": "$[*]", "offset": 600 }));
+    assert!(line.ends_with("; offset is past the end]"), "{line}");
+    // What does not fit is left out at the beginning.
+    let long = format!("[{}]", vec![format!("\"{}\"", "x".repeat(5_000)); 40].join(","));
+    let answer = ask(&long, json!({ "json_path": "$[*]", "from_end": true }));
+    assert!(answer.lines().next().unwrap().contains("-39 of 40"), "{}", &answer[..120]);
+    assert!(answer.chars().count() <= MAX_ANSWER_CHARS);
+}
+
+#[test]
 fn json_path_says_what_it_cannot_do() {
     let not_json = ask("plain text\n", json!({ "json_path": "$.a" }));
     assert!(not_json.contains("is not one JSON document") && not_json.contains("`pattern`"));
     let no_path = ask("{}", json!({ "json_path": "items[" }));
     assert!(no_path.contains("is no RFC 9535 query"), "{no_path}");
+    let parens = format!("$[?{}@{}]", "(".repeat(100_000), ")".repeat(100_000));
+    let parens = ask("[1]", json!({ "json_path": parens }));
+    assert!(parens.contains("shorten it"), "{parens}");
+    let again =
+        ask(&format!("[{}1]", "1,".repeat(9_000)), json!({ "json_path": "$[?count($.*)>1]" }));
+    assert!(again.contains("too often"), "{again}");
     let deep = ask(&"[".repeat(100_000), json!({ "json_path": "$" }));
     assert!(deep.contains("is not one JSON document"), "{deep}");
     let large = "[0]".to_owned() + &" ".repeat(MAX_JSON_PATH_BYTES as usize);

@@ -50,7 +50,7 @@ pub(crate) struct Faulty {
 }
 
 impl Faulty {
-    pub(crate) fn new(fault: Fault) -> Arc<dyn Store> {
+    pub(crate) fn with(fault: Fault) -> Arc<dyn Store> {
         let written = Arc::default();
         Arc::new(Self { inner: Arc::new(MemoryStore::new()), fault, written })
     }

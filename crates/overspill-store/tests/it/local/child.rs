@@ -22,6 +22,36 @@ pub(super) fn start(task: &str, root: &Path) -> Process {
     spawn(command(task, root)).unwrap()
 }
 
+/// Runs a child to its end in a mount namespace of its own, as root there: what it mounts, nobody
+/// else sees, and it goes with the child. Returns `None`, and says so, where it cannot.
+pub(super) fn run_with_own_mounts(task: &str, root: &Path) -> Option<()> {
+    let unshare = |command: Option<&Command>| {
+        let mut unshare = Command::new("unshare");
+        unshare.arg("--mount");
+        if !rustix::process::geteuid().is_root() {
+            unshare.arg("--map-root-user");
+        }
+        match command {
+            None => unshare.args(["mount", "-t", "tmpfs", "tmpfs"]).arg(root),
+            Some(command) => {
+                unshare.arg("--").arg(command.get_program()).args(command.get_args());
+                unshare.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))))
+            }
+        };
+        unshare
+    };
+    std::fs::create_dir_all(root).unwrap();
+    let can_mount = unshare(None).stderr(Stdio::null()).status().is_ok_and(|it| it.success());
+    if !can_mount {
+        println!("skipped: this user cannot mount a file system of its own here");
+        return None;
+    }
+    let mut command = unshare(Some(&self::command(task, root)));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    spawn(command).unwrap().finish();
+    Some(())
+}
+
 /// Runs a child to its end, as a user without privileges if this process has them. Returns
 /// `None`, and says so, where such a user cannot run the test binary.
 pub(super) fn run_unprivileged(task: &str, root: &Path) -> Option<()> {
@@ -113,6 +143,13 @@ fn child_process() {
         "lose-permission" => permissions::lose_permission(&root),
         "write-without-end" => crash::write_without_end(&root),
         "hold-a-stage" => leftovers::hold_a_stage(&root),
+        "full-disk" => faults::full_disk(&root),
+        "read-only" => faults::read_only(&root),
+        "sweep-without-permission" => faults::sweep_without_permission(&root),
+        "write-200-mb" => faults::write_200_mb(&root),
+        "write-receipts" => faults::write_receipts(&root, argument),
+        "sweep-by-turns" => faults::sweep_by_turns(&root, argument),
+        "delete-by-age" => faults::delete_by_age(&root),
         "spill-without-end" => crash::spill_without_end(&root),
         other => panic!("no such task: {other}"),
     }

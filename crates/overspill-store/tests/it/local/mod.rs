@@ -2,11 +2,13 @@
 
 mod child;
 mod crash;
+mod faults;
 mod leftovers;
 mod links;
 mod model;
 mod permissions;
 mod removal;
+mod retention;
 mod sweep;
 
 use std::fs;

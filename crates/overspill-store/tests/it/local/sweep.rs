@@ -1,5 +1,6 @@
 //! Sweeping while others write.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::*;
@@ -81,24 +82,32 @@ fn sweep(store: &LocalStore) {
 }
 
 /// A sweeper that knows nothing of the store deletes files and folders by age alone. Then a
-/// commit can come too late, but it must not fail, nor say `Existed` of what is gone.
+/// commit can come too late, but it must not fail, nor say `Existed` of what is gone. It goes round
+/// a few times for each commit, for nothing can be written while all is deleted all the time.
 #[test]
 fn commits_hold_their_own_against_a_foreign_sweeper() {
     let scene = Scene::new();
+    const ROUNDS: usize = 32;
     let names: Vec<BlobName> = (0..100).map(|n| payload("run", &n.to_string())).collect();
+    let rounds_due = AtomicUsize::new(0);
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for name in &names {
+                rounds_due.store(ROUNDS, Ordering::Relaxed);
                 put(&scene.store, name, b"payload").unwrap();
             }
         });
-        let mut rounds = 0;
         while !writer.is_finished() {
+            let due = |rounds: usize| rounds.checked_sub(1);
+            let Ok(round) = rounds_due.fetch_update(Ordering::Relaxed, Ordering::Relaxed, due)
+            else {
+                thread::yield_now();
+                continue;
+            };
             for entry in fs::read_dir(scene.root().join("run")).into_iter().flatten().flatten() {
                 let _ = fs::remove_file(entry.path());
             }
-            rounds += 1;
-            if rounds % 16 == 0 {
+            if round % 16 == 0 {
                 let _ = fs::remove_dir(scene.root().join("run"));
                 let _ = fs::remove_dir(scene.root().join(".staging"));
             }

@@ -16,11 +16,15 @@ preveiw_chars = 1"#), @r#"
     insta::assert_snapshot!(errors(r#"enabeld = true
 
 [retention]
-days = 3"#), @r#"
+days = 3
+
+[retentoin]"#), @r#"
     overspill.toml:1: unknown key "enabeld" at the top level
     hint: did you mean "enabled"?
-    overspill.toml:3: unknown key "retention" at the top level
-    hint: known keys: "enabled", "preset", "unit", "strip_ansi", "json", "read_tool", "tools", "bands", "tool", "summarize", "store"
+    overspill.toml:4: unknown key "days" in [retention]
+    hint: known keys: "max_age", "max_size"
+    overspill.toml:6: unknown key "retentoin" at the top level
+    hint: did you mean "retention"?
     "#);
     insta::assert_snapshot!(errors(r#"[store]
 root = "x"
@@ -339,6 +343,41 @@ path = "spills""#), @r#"
 path = """#), @r#"
     overspill.toml:2: "path" in [store] is empty
     hint: write a folder, or leave it out for the default one
+    "#);
+}
+
+#[test]
+fn limits_that_are_none() {
+    insta::assert_snapshot!(errors(r#"[retention]
+max_age = 30
+max_size = true"#), @r#"
+    overspill.toml:2: "max_age" in [retention] must be a text, not a number
+    hint: write max_age = "…", in quotes
+    overspill.toml:3: "max_size" in [retention] must be a text, not true or false
+    hint: write max_size = "…", in quotes
+    "#);
+    insta::assert_snapshot!(errors(r#"[retention]
+max_age = "30 days"
+max_size = "10G""#), @r#"
+    overspill.toml:2: "max_age" in [retention] is "30 days", which is no age
+    hint: write a whole number and a unit, s, m, h, d or w, such as "30d"
+    overspill.toml:3: "max_size" in [retention] is "10G", which is no size
+    hint: write a whole number and a unit, B, KB, MB, GB or TB (or KiB, MiB, …), such as "10GB"
+    "#);
+    insta::assert_snapshot!(errors(r#"[retention]
+max_age = "0d"
+max_size = "0 GB""#), @r#"
+    overspill.toml:2: "max_age" in [retention] is 0, which keeps nothing
+    hint: leave it out to keep everything
+    overspill.toml:3: "max_size" in [retention] is 0, which keeps nothing
+    hint: leave it out to keep everything
+    "#);
+    insta::assert_snapshot!(errors(r#"[store]
+kind = "memory"
+[retention]
+max_size = "1GB""#), @r#"
+    overspill.toml:4: "max_size" in [retention] is for a local store, and this one is in memory
+    hint: leave [retention] out; a store in memory ends with the program
     "#);
 }
 

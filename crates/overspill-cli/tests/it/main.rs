@@ -1,0 +1,10 @@
+//! The binary, seen from outside: what goes in, what is printed, with which exit status.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bench;
+mod prune;
+mod reading;
+mod run;
+mod settings;
+mod signals;

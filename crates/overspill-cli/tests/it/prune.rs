@@ -1,0 +1,104 @@
+//! `prune`, and what becomes of payloads whose time is over.
+
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
+
+use crate::bench::{Bench, assert_picture, numbers};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Makes a payload look as if it had been stored days ago.
+fn backdate(bench: &Bench, handle: &str, days: u32) {
+    // Half a minute more, so that its age is shown as whole days.
+    let then = SystemTime::now() - DAY * days - Duration::from_secs(30);
+    File::open(bench.store().join(handle)).unwrap().set_modified(then).unwrap();
+}
+
+/// Stores the output of a tool and returns its handle.
+fn stored(bench: &Bench, tool: &str, lines: u32) -> String {
+    bench.assert(&["pipe", "--tool", tool]).write_stdin(numbers(lines)).assert().success();
+    let list = bench.json(&["list", "--json"]);
+    let mut handles = list.as_array().unwrap().iter().map(|one| one["handle"].as_str().unwrap());
+    handles.find(|handle| handle.starts_with(&format!("cli/{tool}."))).unwrap().to_owned()
+}
+
+#[test]
+fn a_dry_run_shows_what_goes_and_what_stays() {
+    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    assert_picture!(bench.picture(&["prune"]));
+    let (old, young) = (stored(&bench, "old", 5_000), stored(&bench, "young", 6_000));
+    backdate(&bench, &old, 40);
+    backdate(&bench, &young, 2);
+    assert_picture!(bench.picture(&["prune", "--dry-run"]));
+    assert_eq!(bench.json(&["list", "--json"]).as_array().unwrap().len(), 2, "nothing is done");
+
+    assert_picture!(bench.picture(&["prune"]));
+    let read = bench.output(&["read", &old]);
+    assert_eq!(read.status.code(), Some(1));
+    let said = String::from_utf8(read.stderr).unwrap();
+    assert!(said.contains(&format!("What was stored as {old} expired on 20")), "{said}");
+    assert!(said.contains("UTC: it was older than 30d."), "{said}");
+    let said = bench.output(&["verify", &old]);
+    assert!(String::from_utf8(said.stdout).unwrap().contains("it expired on 20"));
+}
+
+#[test]
+fn flags_go_before_the_file() {
+    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let (a, b) = (stored(&bench, "a", 5_000), stored(&bench, "b", 6_000));
+    backdate(&bench, &a, 8);
+    backdate(&bench, &b, 50);
+    let expired = |args: &[&str]| {
+        let report = bench.json(&[&["prune", "--dry-run", "--json"], args].concat());
+        report["expired"].as_array().unwrap().len()
+    };
+    assert_eq!(expired(&[]), 1);
+    assert_eq!(expired(&["--older-than", "1w"]), 2);
+    assert_eq!(expired(&["--older-than", "51d"]), 0);
+    assert_eq!(expired(&["--max-size", "1TB"]), 0, "the file's age was not meant");
+    assert_eq!(expired(&["--max-size", "30KB"]), 1);
+    assert_picture!(bench.picture(&["prune", "--max-size", "30KB"]));
+    assert_picture!(bench.picture(&["prune", "--older-than", "a week"]));
+    assert_picture!(bench.picture(&["prune", "--max-size", "lots"]));
+}
+
+#[test]
+fn the_size_cap_warns_of_what_it_spares() {
+    let bench = Bench::new();
+    stored(&bench, "new", 5_000);
+    assert_picture!(bench.picture(&["prune", "--max-size", "1KB"]));
+}
+
+#[test]
+fn what_crashes_left_is_cleaned_and_lost_indexes_are_built_again() {
+    let bench = Bench::new();
+    let handle = stored(&bench, "seq", 5_000);
+    backdate(&bench, &handle, 2);
+    fs::write(bench.store().join(".staging/1-a"), "torn").unwrap();
+    fs::create_dir(bench.store().join("empty")).unwrap();
+    let index = bench.store().join(format!("{handle}.idx"));
+    fs::remove_file(&index).unwrap();
+    assert_picture!(bench.picture(&["prune", "--dry-run"]));
+    assert!(!index.exists());
+    assert_picture!(bench.picture(&["prune"]));
+    assert!(index.exists() && !bench.store().join("empty").exists());
+    assert!(bench.stdout(&["verify"]).contains("ok"));
+    let report = bench.json(&["prune", "--json"]);
+    let kept = report["kept"].as_array().unwrap();
+    assert_eq!(kept[0]["handle"], handle.as_str());
+    assert_eq!((&report["leftovers"], &report["indexes"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn run_and_pipe_sweep_when_it_is_time() {
+    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let old = stored(&bench, "old", 5_000);
+    backdate(&bench, &old, 31);
+    let stamp = bench.store().join(".swept");
+    if stamp.exists() {
+        File::open(&stamp).unwrap().set_modified(SystemTime::now() - DAY).unwrap();
+    }
+    bench.assert(&["run", "--", "seq", "7000"]).assert().success();
+    assert!(!bench.store().join(&old).exists());
+    assert!(bench.stdout(&["config", "check"]).ends_with("\n[retention]\nmax_age = \"30d\"\n"));
+}
