@@ -123,6 +123,9 @@ pub struct Entry<'a> {
     pub cited: bool,
     /// Whether the format has a place where other text (other arguments, for a call) can stand.
     pub replaceable: bool,
+    /// Whether its JSON holds more than `text` for the model, such as images or documents inside a
+    /// return; replacing its text takes that out too.
+    pub holds_more: bool,
 }
 
 impl<'a> Entry<'a> {
@@ -138,6 +141,7 @@ impl<'a> Entry<'a> {
             cache_marker: false,
             cited: false,
             replaceable: false,
+            holds_more: false,
         }
     }
 

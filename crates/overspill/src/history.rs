@@ -32,6 +32,7 @@
 //! ```
 
 mod check;
+mod dropped;
 mod fault;
 mod pairing;
 mod plan;
@@ -46,10 +47,10 @@ use crate::store::Digest;
 use crate::summary::Usage;
 use pairing::Pairing;
 
-pub use check::Refusal;
+pub use check::{Refusal, Remainder};
 pub use fault::Fault;
 pub use plan::{Edit, Field, Plan, Words};
-pub use settle::{Change, SettleError, SettledPlan, settle};
+pub use settle::{Change, Ports, SettleError, SettledPlan, settle};
 pub use turn::{Turn, TurnId};
 
 /// What a format asks of a history beyond that calls and returns pair.
@@ -218,7 +219,7 @@ impl<'a> History<'a> {
 
     /// What is wrong with the history as it is; nothing, for one a provider accepts.
     pub fn faults(&self) -> Vec<Fault> {
-        fault::faults(self, &fault::Survivors::all(self))
+        fault::faults(self, &Remainder::all(self))
     }
 
     /// Whether a plan can be applied.
@@ -230,6 +231,15 @@ impl<'a> History<'a> {
     /// fault which was not there before.
     pub fn check(&self, plan: &Plan) -> Result<(), Refusal> {
         check::check(self, plan.edits())
+    }
+
+    /// What a plan would leave, whether or not a provider would accept it.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] of one edit by itself.
+    pub fn after(&self, plan: &Plan) -> Result<Remainder, Refusal> {
+        check::remainder(self, plan.edits())
     }
 
     /// Whether a settled plan was made for this history, as far as it names it, and can be

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use super::fault::{Fault, Survivors, faults};
+use super::fault::{Fault, faults};
 use super::plan::{Edit, Field};
 use super::{History, TurnId};
 use crate::entry::{EntryId, Kind, MessageId};
@@ -81,8 +81,40 @@ pub enum Refusal {
     },
 }
 
+/// What is left of a history after edits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remainder {
+    /// Entries that are gone.
+    pub(super) dropped: Vec<bool>,
+    /// Messages that are gone.
+    pub(super) gone: Vec<bool>,
+    /// Whether a note of ours stands before each message, and after the last.
+    pub(super) note_before: Vec<bool>,
+}
+
+impl Remainder {
+    /// The whole history.
+    pub(super) fn all(history: &History<'_>) -> Self {
+        Self {
+            dropped: vec![false; history.entries.len()],
+            gone: vec![false; history.messages.len()],
+            note_before: vec![false; history.messages.len() + 1],
+        }
+    }
+
+    /// Whether an entry stays, replaced or not.
+    pub fn has_entry(&self, entry: EntryId) -> bool {
+        self.dropped.get(entry.0).is_some_and(|dropped| !dropped)
+    }
+
+    /// Whether a message stays, if only in part.
+    pub fn has_message(&self, message: MessageId) -> bool {
+        self.gone.get(message.0).is_some_and(|gone| !gone)
+    }
+}
+
 pub(super) fn check(history: &History<'_>, edits: &[Edit]) -> Result<(), Refusal> {
-    let left = survivors(history, edits)?;
+    let left = remainder(history, edits)?;
     may_leave(history, &left)?;
     outside_turns(history, &left)?;
     whole_turns(history, &left)?;
@@ -98,8 +130,8 @@ pub(super) fn check(history: &History<'_>, edits: &[Edit]) -> Result<(), Refusal
 }
 
 /// Checks each edit alone, and gathers what they leave.
-pub(super) fn survivors(history: &History<'_>, edits: &[Edit]) -> Result<Survivors, Refusal> {
-    let mut left = Survivors::all(history);
+pub(super) fn remainder(history: &History<'_>, edits: &[Edit]) -> Result<Remainder, Refusal> {
+    let mut left = Remainder::all(history);
     let mut replaced = vec![false; history.entries.len()];
     for edit in edits {
         match edit {
@@ -185,7 +217,7 @@ fn once(replaced: &mut [bool], entry: EntryId) -> Result<(), Refusal> {
 
 /// What nobody knows leaves only with its message, and an answer to a call that the provider
 /// keeps does not leave at all.
-fn may_leave(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
+fn may_leave(history: &History<'_>, left: &Remainder) -> Result<(), Refusal> {
     for (at, entry) in history.entries.iter().enumerate().filter(|(at, _)| left.dropped[*at]) {
         let id = EntryId(at);
         if matches!(entry.kind, Kind::Other) && !left.gone[entry.message.0] {
@@ -200,7 +232,7 @@ fn may_leave(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
 
 /// A note stands before a turn or after it, also where a format would bear it inside: what comes
 /// with reasoning has to follow it directly.
-fn outside_turns(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
+fn outside_turns(history: &History<'_>, left: &Remainder) -> Result<(), Refusal> {
     for (m, message) in history.messages.iter().enumerate() {
         if !left.note_before[m] || left.gone[m] {
             continue;
@@ -216,7 +248,7 @@ fn outside_turns(history: &History<'_>, left: &Survivors) -> Result<(), Refusal>
 }
 
 /// A turn leaves whole or not at all.
-fn whole_turns(history: &History<'_>, left: &Survivors) -> Result<(), Refusal> {
+fn whole_turns(history: &History<'_>, left: &Remainder) -> Result<(), Refusal> {
     let mut counts = vec![(0_usize, 0_usize); history.turns.len()];
     for (turn, &dropped) in history.turn_of.iter().zip(&left.dropped) {
         if let Some(turn) = turn {

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{History, ReturnPlace};
+use super::{History, Remainder, ReturnPlace};
 use crate::entry::{EntryId, Kind, MessageId, Role};
 
 /// One reason for which a provider would refuse the history.
@@ -32,28 +32,8 @@ pub enum Fault {
     EndsWithResponse,
 }
 
-/// What is left of a history after edits.
-pub(super) struct Survivors {
-    /// Entries that are gone.
-    pub(super) dropped: Vec<bool>,
-    /// Messages that are gone.
-    pub(super) gone: Vec<bool>,
-    /// Whether a note of ours stands before each message, and after the last.
-    pub(super) note_before: Vec<bool>,
-}
-
-impl Survivors {
-    pub(super) fn all(history: &History<'_>) -> Self {
-        Self {
-            dropped: vec![false; history.entries.len()],
-            gone: vec![false; history.messages.len()],
-            note_before: vec![false; history.messages.len() + 1],
-        }
-    }
-}
-
 /// Walks what survives once, in order.
-pub(super) fn faults(history: &History<'_>, left: &Survivors) -> Vec<Fault> {
+pub(super) fn faults(history: &History<'_>, left: &Remainder) -> Vec<Fault> {
     let mut walk = Walk { history, left, faults: Vec::new(), place: Place::Start, last: None };
     for (m, message) in history.messages.iter().enumerate() {
         if left.note_before[m] {
@@ -76,7 +56,7 @@ pub(super) fn faults(history: &History<'_>, left: &Survivors) -> Vec<Fault> {
 
 struct Walk<'w, 'a> {
     history: &'w History<'a>,
-    left: &'w Survivors,
+    left: &'w Remainder,
     faults: Vec<Fault>,
     place: Place,
     /// The turn of the last response, and its first call that is still open.

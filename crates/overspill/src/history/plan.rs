@@ -1,7 +1,10 @@
 //! The edits a strategy proposes, as a plain value.
 
-use super::Turn;
+use std::collections::HashSet;
+
+use super::{History, Message, Turn};
 use crate::entry::{EntryId, MessageId, Note};
+use crate::marker::Below;
 
 /// The edits a strategy proposes. Nothing is stored and nothing is changed yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,14 +48,26 @@ pub enum Edit {
     },
 }
 
-/// Text that may name what the plan removes; the handle is only known once it is stored.
+impl Edit {
+    /// The entry it puts something else in the place of.
+    pub(super) fn replaces(&self) -> Option<EntryId> {
+        match self {
+            Self::ReplaceText { entry, .. } | Self::ReplaceArguments { entry, .. } => Some(*entry),
+            _ => None,
+        }
+    }
+}
+
+/// Text of which a part is only known once the plan is settled: the marker of what was stored, and
+/// what a model writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Words(pub(super) Vec<Word>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     Text(String),
-    Marker,
+    Marker(Below),
+    Written(String),
 }
 
 impl Words {
@@ -61,10 +76,16 @@ impl Words {
         Self(vec![Word::Text(text.into())])
     }
 
-    /// The marker of what this edit removes: the entry's own text or arguments for a
-    /// replacement; for a note, everything the plan drops, stored as one payload.
-    pub fn marker() -> Self {
-        Self(vec![Word::Marker])
+    /// The marker of what this edit removes, with `below` saying what of it these words show: the
+    /// entry's own text or arguments for a replacement; for a note, everything the plan drops,
+    /// stored as one transcript. Where nothing is stored, nothing stands here.
+    pub fn marker(below: Below) -> Self {
+        Self(vec![Word::Marker(below)])
+    }
+
+    /// What the model answers to this prompt; a plan with an empty answer is not settled.
+    pub fn written(prompt: impl Into<String>) -> Self {
+        Self(vec![Word::Written(prompt.into())])
     }
 
     /// These words, then those.
@@ -72,17 +93,6 @@ impl Words {
     pub fn then(mut self, more: Self) -> Self {
         self.0.extend(more.0);
         self
-    }
-
-    /// The text, with `marker` wherever one is asked for.
-    pub(super) fn resolve(&self, marker: &str) -> String {
-        self.0
-            .iter()
-            .map(|word| match word {
-                Word::Text(text) => text,
-                Word::Marker => marker,
-            })
-            .collect()
     }
 }
 
@@ -131,6 +141,34 @@ impl Plan {
     /// Inserts a note before a message.
     pub fn insert(&mut self, before: MessageId, note: Note, words: Words) {
         self.push(Edit::Insert { before, note, words });
+    }
+
+    /// One plan that does what both do. Where they meet, a drop wins over a replacement, and of
+    /// two replacements the later one.
+    #[must_use]
+    pub fn and(mut self, later: Self, history: &History<'_>) -> Self {
+        self.edits.extend(later.edits);
+        let mut dropped = HashSet::new();
+        for edit in &self.edits {
+            match edit {
+                Edit::DropEntry(entry) => dropped.extend([*entry]),
+                Edit::DropMessage(message) => {
+                    let found = history.messages().get(message.0);
+                    dropped.extend(found.into_iter().flat_map(Message::entry_ids));
+                }
+                _ => {}
+            }
+        }
+        let mut edits = Vec::with_capacity(self.edits.len());
+        let mut replaced = HashSet::new();
+        for edit in self.edits.into_iter().rev() {
+            let stays = edit
+                .replaces()
+                .is_none_or(|entry| !dropped.contains(&entry) && replaced.insert(entry));
+            edits.extend(stays.then_some(edit));
+        }
+        edits.reverse();
+        Self { edits }
     }
 
     /// The edits, in the order they were added.

@@ -1,18 +1,20 @@
 //! Stores what a plan removes, and so makes a plan that can be applied.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use thiserror::Error;
 
-use super::check::{Refusal, survivors};
-use super::plan::{Edit, Field, Plan};
-use super::{History, fault};
-use crate::entry::{EntryId, MessageId, Note};
+use super::History;
+use super::check::{Refusal, Remainder};
+use super::dropped::Dropped;
+use super::plan::{Edit, Field, Plan, Word, Words};
+use crate::entry::{EntryId, Kind, MessageId, Note};
 use crate::item::{RunId, ToolCall};
-use crate::marker::{Below, Marker, ReadVia};
-use crate::measure::count_chars;
+use crate::marker::{Marker, ReadVia};
 use crate::store::{Digest, PartName, Receipt, Store, StoreError, deposit};
+use crate::summary::{Summary, SummaryError, TextModel, Usage};
 
 /// The call and tool under which what a plan drops is stored.
 const DROPPED: &str = "history";
@@ -28,6 +30,7 @@ pub struct SettledPlan {
     changes: Vec<Change>,
     names: Vec<(MessageId, Digest)>,
     receipts: Vec<Receipt>,
+    usage: Usage,
 }
 
 /// One change of a settled plan, as a format has to write it.
@@ -61,6 +64,20 @@ pub enum Change {
     },
 }
 
+/// What settling a plan needs from outside.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct Ports<'p> {
+    /// The run the history belongs to; handles begin with it.
+    pub run: &'p RunId,
+    /// Where everything that leaves the history is stored.
+    pub store: &'p Arc<dyn Store>,
+    /// How markers say that it is read.
+    pub via: &'p ReadVia,
+    /// Who writes what a plan asks a model for.
+    pub model: Option<&'p dyn TextModel>,
+}
+
 /// Why a plan could not be settled. Nothing of the history has changed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -71,6 +88,32 @@ pub enum SettleError {
     /// The store did not take what the plan removes.
     #[error("what leaves the history could not be stored")]
     Store(#[from] StoreError),
+    /// There is no model, it failed, or it wrote nothing. The error says what was spent.
+    #[error("what stands for the history could not be written")]
+    Summary(#[from] SummaryError),
+}
+
+impl<'p> Ports<'p> {
+    /// Without a model.
+    pub fn new(run: &'p RunId, store: &'p Arc<dyn Store>, via: &'p ReadVia) -> Self {
+        Self { run, store, via, model: None }
+    }
+
+    /// With a model.
+    #[must_use]
+    pub fn with_model(mut self, model: &'p dyn TextModel) -> Self {
+        self.model = Some(model);
+        self
+    }
+}
+
+impl fmt::Debug for Ports<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ports")
+            .field("run", self.run)
+            .field("via", self.via)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SettledPlan {
@@ -89,6 +132,11 @@ impl SettledPlan {
         &self.receipts
     }
 
+    /// What the model took to write its part.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
     /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
@@ -101,51 +149,46 @@ impl SettledPlan {
 
 /// Stores what `plan` removes from `history`, and writes its words.
 ///
-/// Each replaced text and each replaced object of arguments is stored as a payload of its own.
-/// Everything dropped is stored as one: a JSON list of the original messages, byte for byte, one a
-/// line; of a message that stays in part, the parts that leave. A warning of ours is not stored.
+/// Each replaced text and each replaced object of arguments is stored as a payload of its own; of
+/// a return that held more than text, its JSON too. Everything dropped is stored as one transcript
+/// to be read, and once more byte for byte as JSON; the transcript names the handle of that. A
+/// warning of ours is not stored.
 ///
 /// # Errors
 ///
 /// [`SettleError::Refused`] when the plan cannot be applied, [`SettleError::Store`] when the store
-/// fails; either way the history is as it was, and the caller goes on with it whole.
+/// fails, [`SettleError::Summary`] when the model does. Whichever it is, the history is as it was,
+/// and the caller goes on with it whole. The model is only asked once everything is stored.
 pub async fn settle(
     history: &History<'_>,
     plan: &Plan,
-    run: &RunId,
-    store: &Arc<dyn Store>,
-    via: &ReadVia,
+    ports: &Ports<'_>,
 ) -> Result<SettledPlan, SettleError> {
     history.check(plan)?;
-    let mut receipts = Vec::new();
-    let dropped = dropped(history, plan.edits())?;
-    let marker_of_dropped = match dropped {
-        None => String::new(),
-        Some(payload) => {
-            let call = ToolCall::new(run.clone(), DROPPED, DROPPED);
-            keep(store, &call, "application/json", payload, via, &mut receipts).await?
-        }
-    };
-    let mut changes = Vec::with_capacity(plan.edits().len());
+    let mut desk = Desk { history, ports, receipts: Vec::new(), usage: Usage::default() };
+    let dropped = desk.store_dropped(&history.after(plan)?).await?;
+    let mut stored = Vec::with_capacity(plan.edits().len());
     for edit in plan.edits() {
+        stored.push(match edit.replaces() {
+            Some(entry) => desk.store_entry(entry).await?,
+            None => None,
+        });
+    }
+    let mut changes = Vec::with_capacity(plan.edits().len());
+    for (edit, own) in plan.edits().iter().zip(&stored) {
         changes.push(match edit {
             Edit::DropEntry(entry) => Change::DropEntry(*entry),
             Edit::DropMessage(message) => Change::DropMessage(*message),
             Edit::Insert { before, note, words } => Change::Insert {
                 before: *before,
-                text: note.wrap(&words.resolve(&marker_of_dropped)),
+                text: note.wrap(&desk.write(words, dropped.as_ref()).await?),
             },
             Edit::ReplaceText { entry, words } => {
-                let marker =
-                    keep_entry(history, *entry, run, "text/plain", store, via, &mut receipts)
-                        .await?;
-                Change::Text { entry: *entry, text: words.resolve(&marker) }
+                Change::Text { entry: *entry, text: desk.write(words, own.as_ref()).await? }
             }
             Edit::ReplaceArguments { entry, object } => {
-                let marker =
-                    keep_entry(history, *entry, run, "application/json", store, via, &mut receipts)
-                        .await?;
-                Change::Arguments { entry: *entry, json: object_of(object, &marker) }
+                let json = desk.write_object(object, own.as_ref()).await?;
+                Change::Arguments { entry: *entry, json }
             }
         });
     }
@@ -153,84 +196,122 @@ pub async fn settle(
         edits: plan.edits().to_vec(),
         changes,
         names: names(history, plan.edits()),
-        receipts,
+        receipts: desk.receipts,
+        usage: desk.usage,
     })
 }
 
-/// Stores an entry's text; a warning of ours leaves no trace.
-async fn keep_entry(
-    history: &History<'_>,
-    entry: EntryId,
-    run: &RunId,
-    media_type: &str,
-    store: &Arc<dyn Store>,
-    via: &ReadVia,
-    receipts: &mut Vec<Receipt>,
-) -> Result<String, StoreError> {
-    let Some(found) = history.entry(entry).filter(|found| found.note() != Some(Note::Warning))
-    else {
-        return Ok(String::new());
-    };
-    let id = match &found.kind {
-        crate::entry::Kind::Call { id, .. } | crate::entry::Kind::Return { id, .. } => &**id,
-        _ => DROPPED,
-    };
-    let call = ToolCall::new(run.clone(), id, history.tool_of(entry).unwrap_or(DROPPED));
-    let payload = Bytes::copy_from_slice(found.text.as_bytes());
-    keep(store, &call, media_type, payload, via, receipts).await
+/// Settles one plan.
+struct Desk<'d> {
+    history: &'d History<'d>,
+    ports: &'d Ports<'d>,
+    receipts: Vec<Receipt>,
+    usage: Usage,
 }
 
-/// Stores a payload and gives the marker that names it.
-async fn keep(
-    store: &Arc<dyn Store>,
-    call: &ToolCall,
-    media_type: &str,
-    payload: Bytes,
-    via: &ReadVia,
-    receipts: &mut Vec<Receipt>,
-) -> Result<String, StoreError> {
-    let chars = count_chars(&payload);
-    let receipt = deposit(store, call, PartName::Value(0), media_type, payload).await?;
-    let marker = Marker::new(&receipt, chars, "characters", None, Below::Nothing, via);
-    receipts.push(receipt);
-    Ok(marker.as_str().to_owned())
-}
-
-/// Everything the edits drop, as one JSON list; `None` where that is nothing.
-fn dropped(history: &History<'_>, edits: &[Edit]) -> Result<Option<Bytes>, Refusal> {
-    let fault::Survivors { dropped, gone, .. } = survivors(history, edits)?;
-    let mut records: Vec<&str> = Vec::new();
-    for (message, gone) in history.messages().iter().zip(gone) {
-        let entries = &history.entries()[message.entries.clone()];
-        if entries.iter().all(|entry| entry.note() == Some(Note::Warning)) && !entries.is_empty() {
-            continue;
+impl Desk<'_> {
+    /// Stores everything that is dropped; the receipt is the transcript's.
+    async fn store_dropped(&mut self, left: &Remainder) -> Result<Option<Receipt>, StoreError> {
+        let dropped = Dropped::of(self.history, left);
+        if dropped.is_empty() {
+            return Ok(None);
         }
-        if gone {
-            records.push(message.raw);
-        } else {
-            let parts = entries.iter().zip(&dropped[message.entries.clone()]);
-            records.extend(parts.filter(|(_, dropped)| **dropped).map(|(entry, _)| entry.raw));
-        }
+        let call = ToolCall::new(self.ports.run.clone(), DROPPED, DROPPED);
+        let json = self.deposit(&call, 1, "application/json", dropped.json()).await?;
+        let transcript = dropped.transcript(&json.handle);
+        Ok(Some(self.deposit(&call, 0, "text/plain", transcript).await?))
     }
-    if records.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(Bytes::from(format!("[\n{}\n]\n", records.join(",\n")))))
-}
 
-fn object_of(object: &[(String, Field)], marker: &str) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let members: Vec<String> = object
-        .iter()
-        .map(|(key, field)| {
+    /// Stores what an entry holds; a warning of ours leaves no trace.
+    async fn store_entry(&mut self, entry: EntryId) -> Result<Option<Receipt>, StoreError> {
+        let history = self.history;
+        let Some(found) = history.entry(entry).filter(|found| found.note() != Some(Note::Warning))
+        else {
+            return Ok(None);
+        };
+        let id = match &found.kind {
+            Kind::Call { id, .. } | Kind::Return { id, .. } => &**id,
+            _ => DROPPED,
+        };
+        let tool = history.tool_of(entry).unwrap_or(DROPPED);
+        let call = ToolCall::new(self.ports.run.clone(), id, tool);
+        let media_type = if found.is_call() { "application/json" } else { "text/plain" };
+        if found.holds_more {
+            self.deposit(&call, 1, "application/json", found.raw.to_owned()).await?;
+        }
+        Ok(Some(self.deposit(&call, 0, media_type, found.text.clone().into_owned()).await?))
+    }
+
+    async fn deposit(
+        &mut self,
+        call: &ToolCall,
+        part: u32,
+        media_type: &str,
+        payload: String,
+    ) -> Result<Receipt, StoreError> {
+        let part = PartName::Value(part);
+        let receipt =
+            deposit(self.ports.store, call, part, media_type, Bytes::from(payload)).await?;
+        self.receipts.push(receipt.clone());
+        Ok(receipt)
+    }
+
+    async fn write(
+        &mut self,
+        words: &Words,
+        stored: Option<&Receipt>,
+    ) -> Result<String, SummaryError> {
+        let mut out = String::new();
+        for word in &words.0 {
+            match word {
+                Word::Text(text) => out.push_str(text),
+                Word::Marker(below) => {
+                    let marker = stored.map(|receipt| {
+                        let via = self.ports.via;
+                        Marker::new(receipt, receipt.chars, "characters", None, *below, via)
+                    });
+                    out.push_str(marker.as_ref().map_or("", Marker::as_str));
+                }
+                Word::Written(prompt) => out.push_str(&self.ask(prompt).await?),
+            }
+        }
+        Ok(out)
+    }
+
+    async fn write_object(
+        &mut self,
+        object: &[(String, Field)],
+        stored: Option<&Receipt>,
+    ) -> Result<String, SummaryError> {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let mut members = Vec::with_capacity(object.len());
+        for (key, field) in object {
             let value = match field {
                 Field::Json(json) => json.clone(),
-                Field::Words(words) => quoted(&words.resolve(marker)),
+                Field::Words(words) => quoted(&self.write(words, stored).await?),
             };
-            format!("{}:{value}", quoted(key))
-        })
-        .collect();
-    format!("{{{}}}", members.join(","))
+            members.push(format!("{}:{value}", quoted(key)));
+        }
+        Ok(format!("{{{}}}", members.join(",")))
+    }
+
+    /// Asks the model. An error counts what earlier answers for the same plan took.
+    async fn ask(&mut self, prompt: &str) -> Result<String, SummaryError> {
+        let model =
+            self.ports.model.ok_or_else(|| SummaryError::new("there is no model to ask"))?;
+        let answer = model.complete(prompt).await;
+        let answer = answer.and_then(|Summary { text, usage }| match text.trim() {
+            "" => Err(SummaryError::new("the model wrote nothing").with_usage(usage)),
+            _ => Ok(Summary { text, usage }),
+        });
+        let spent = self.usage;
+        let answer = answer.map_err(|mut error| {
+            error.usage += spent;
+            error
+        })?;
+        self.usage += answer.usage;
+        Ok(answer.text)
+    }
 }
 
 /// The messages the edits touch, each once and in order.
