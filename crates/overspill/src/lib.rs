@@ -57,6 +57,8 @@ pub mod intake;
 pub mod limits;
 pub mod entry;
 pub mod history;
+pub mod count;
+pub mod strategy;
 
 pub use action::{Action, Spill, Summarize, Then};
 pub use band::{Band, BandError, Bands};

@@ -48,7 +48,7 @@ pub enum Below {
 pub struct Marker(String);
 
 /// What every marker opens with; [`Marker::handles`] finds it again.
-const OPENING: &str = "[overspill: ";
+pub(crate) const OPENING: &str = "[overspill: ";
 
 /// What stands right before a marker's handle.
 const BEFORE_HANDLE: &str = "stored as ";

@@ -1,0 +1,60 @@
+//! What may leave a history, or shrink, so that it fits?
+//!
+//! A strategy edits a [`Draft`]: a history, what each part of it weighs, and the edits so far. It
+//! stores nothing and changes nothing; what comes out is a [`Plan`]. Strategies can follow one
+//! another on one draft, each seeing what those before it left.
+
+mod clear_tool_results;
+mod draft;
+mod fallback;
+mod receipt;
+mod sliding_window;
+mod stub;
+mod tiered;
+mod trigger;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::BoxFuture;
+use crate::summary::SummaryError;
+
+pub use clear_tool_results::ClearToolResults;
+pub use draft::{Draft, Scene};
+pub use fallback::Fallback;
+pub use sliding_window::{Keep, SlidingWindow};
+pub use tiered::Tiered;
+pub use trigger::{Limit, Trigger, Triggered};
+
+/// A way to make a history smaller.
+pub trait Strategy: Debug + Send + Sync {
+    /// Adds its edits to the draft. The same draft gets the same edits.
+    ///
+    /// # Errors
+    ///
+    /// [`StrategyError`] when it needs a model that fails. The draft may then hold a part of its
+    /// edits.
+    fn edit<'f>(&'f self, draft: &'f mut Draft<'_, '_>)
+    -> BoxFuture<'f, Result<(), StrategyError>>;
+
+    /// What to try instead when this one fails, or when what it planned cannot be settled.
+    fn instead(&self) -> Option<Arc<dyn Strategy>> {
+        None
+    }
+}
+
+/// Why a strategy could not edit.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StrategyError {
+    /// It asks a model, and the model failed, or there is none.
+    #[error("the model that judges the history failed")]
+    Model(#[from] SummaryError),
+}
+
+/// A future that is done, for strategies that ask nobody.
+fn done<'f>() -> BoxFuture<'f, Result<(), StrategyError>> {
+    Box::pin(std::future::ready(Ok(())))
+}
