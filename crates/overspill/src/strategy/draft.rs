@@ -16,7 +16,7 @@ use crate::summary::{TextModel, Usage};
 pub(super) const MARKER: Weight = Weight(240);
 
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
-const RECEIPT: Weight = Weight(MARKER.0 + 180);
+pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
 
 /// What stands where messages left between two others, apart from the receipt.
 const GAP: &str = "(Messages that stood here left; what is said above tells where they are.)";
