@@ -7,7 +7,9 @@
 mod clear_tool_results;
 mod draft;
 mod fallback;
+mod limit_warner;
 mod receipt;
+mod report_usage;
 mod sliding_window;
 mod stub;
 mod tiered;
@@ -24,6 +26,8 @@ use crate::summary::SummaryError;
 pub use clear_tool_results::ClearToolResults;
 pub use draft::{Draft, Scene};
 pub use fallback::Fallback;
+pub use limit_warner::LimitWarner;
+pub use report_usage::{ReportUsage, WindowUsage};
 pub use sliding_window::{Keep, SlidingWindow};
 pub use tiered::Tiered;
 pub use trigger::{Limit, Trigger, Triggered};

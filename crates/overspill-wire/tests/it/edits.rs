@@ -365,7 +365,11 @@ fn what_leaves_is_stored_as_it_was() {
     let history = conversation.history();
     let mut plan = Plan::default();
     plan.drop_turn(&history.turns()[0]);
-    plan.insert(MessageId(1), Note::Receipt, Words::text("Left: ").then(Words::marker(Below::Nothing)));
+    plan.insert(
+        MessageId(1),
+        Note::Receipt,
+        Words::text("Left: ").then(Words::marker(Below::Nothing)),
+    );
     plan.replace_text(EntryId(8), Words::marker(Below::Nothing));
     let plan = settled(&history, &plan).unwrap();
     let [dropped, replaced] = plan.receipts() else { panic!("{plan:?}") };
