@@ -6,4 +6,5 @@ mod hostile;
 mod property;
 mod reading;
 mod speed;
+mod strategies;
 mod support;
