@@ -6,6 +6,7 @@
 
 mod child;
 mod commands;
+mod history;
 mod library;
 mod payload;
 mod rounds;
@@ -101,6 +102,7 @@ fn main() -> Result<ExitCode> {
     let mut rows = Vec::new();
     rows.extend(library::excerpts(scale)?);
     rows.push(library::strip_ansi(scale)?);
+    rows.extend(history::rows(scale)?);
     rows.extend(commands::rows(scale, folder.path())?);
     rows.extend(library::spills(scale, folder.path())?);
     rows.extend(library::time_to_live(scale, folder.path())?);
