@@ -26,7 +26,7 @@ impl ReadVia {
     }
 }
 
-/// What stands below a marker.
+/// What of the payload stands below a marker, or around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Below {
     /// Nothing of the payload.
@@ -35,6 +35,11 @@ pub enum Below {
     Excerpt {
         /// How many of its lines are shown whole.
         lines: u64,
+    },
+    /// Its end, verbatim; its beginning stands above.
+    Ends {
+        /// How many characters between the two are left out.
+        left_out: u64,
     },
     /// What a model wrote about it.
     Summary,
@@ -79,6 +84,12 @@ impl Marker {
             Below::Excerpt { lines: 0 } => text.push_str(". Excerpt:]"),
             Below::Excerpt { lines } => {
                 text.push_str(&format!(". Excerpt ({}):]", counted(lines, "line")));
+            }
+            Below::Ends { left_out } => {
+                text.push_str(&format!(
+                    ". {} characters of it are left out here]",
+                    grouped(left_out)
+                ));
             }
             Below::Summary => text.push_str(". A model's summary of it:]"),
         }
@@ -152,7 +163,8 @@ mod tests {
     fn a_marker_parses_back_to_the_handle_it_shows() {
         let receipt = receipt();
         for via in [ReadVia::Tool("mcp__x__read".into()), ReadVia::Command] {
-            for below in [Below::Nothing, Below::Excerpt { lines: 1 }, Below::Summary] {
+            let ends = Below::Ends { left_out: 9 };
+            for below in [Below::Nothing, Below::Excerpt { lines: 1 }, ends, Below::Summary] {
                 let marker = Marker::new(&receipt, 42_000, "tokens", None, below, &via);
                 let text = format!("before\n{}\nafter", marker.as_str());
                 assert_eq!(
