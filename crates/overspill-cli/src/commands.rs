@@ -12,6 +12,7 @@ mod list;
 mod pipe;
 mod prune;
 mod read;
+mod refit;
 mod replay;
 mod run;
 mod show;

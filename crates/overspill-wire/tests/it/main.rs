@@ -1,4 +1,6 @@
-//! The formats seen from outside.
+//! Requests of every format, read, edited and written.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod edits;
 mod golden;

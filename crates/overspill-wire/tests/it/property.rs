@@ -247,8 +247,8 @@ fn check_applied(format: Format, text: &str, picks: &[Pick]) -> Result<(), TestC
     let settled = settled(&history, &plan).unwrap();
     let after = conversation.apply(&settled).unwrap();
     let again = conversation.apply(&settled).unwrap();
-    prop_assert_eq!(after.to_bytes(), again.to_bytes());
-    let after = Conversation::parse(format, after.to_bytes()).unwrap();
+    prop_assert_eq!(&after, &again);
+    let after = Conversation::parse(format, after).unwrap();
     let left = after.history();
     prop_assert_eq!(left.faults(), vec![], "{}\n{:?}", text, plan);
     untouched(&history, &left, &settled)

@@ -25,8 +25,7 @@ pub(crate) fn settled(history: &History<'_>, plan: &Plan) -> Result<SettledPlan,
 /// The request with the plan's changes in it.
 pub(crate) fn applied(conversation: &Conversation, plan: &Plan) -> String {
     let plan = settled(&conversation.history(), plan).unwrap();
-    let changed = conversation.apply(&plan).unwrap();
-    String::from_utf8(changed.to_bytes().into()).unwrap()
+    String::from_utf8(conversation.apply(&plan).unwrap().into()).unwrap()
 }
 
 /// One line for each entry: message, turn, who, what, and what else there is to say of it.
