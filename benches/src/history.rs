@@ -41,11 +41,9 @@ pub(crate) fn rows(scale: Scale) -> Result<[Row; 3]> {
     };
     let [count, slide, slide_half] = medians(
         scale.short_rounds,
-        [
-            &mut || Ok(time(|| counter.count(&whole).tokens())),
-            &mut || plan(&whole),
-            &mut || plan(&half),
-        ],
+        [&mut || Ok(time(|| counter.count(&whole).tokens())), &mut || plan(&whole), &mut || {
+            plan(&half)
+        }],
     )?;
     let size = format!("{MESSAGES} messages of {CHARS} characters");
     Ok([

@@ -13,6 +13,7 @@ use overspill::strategy::{
     StoreArguments, Strategy, Tiered,
 };
 use overspill::{RunId, Store};
+use overspill_wire::Conversation;
 use serde_json::{Value, json};
 
 use super::conversation;
@@ -103,12 +104,13 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     }
     let smaller = match &fitted.plan {
         Some(plan) => conversation.apply(plan)?,
-        None => conversation.clone(),
+        None => conversation.to_bytes(),
     };
     let mut out = Out::new();
-    out.bytes(&smaller.to_bytes())?;
+    out.bytes(&smaller)?;
     out.flush()?;
 
+    let smaller = Conversation::parse(conversation.format(), smaller)?;
     let left = smaller.history();
     let after = overspill::count::Counter::default().count(&left).tokens();
     let handles: Vec<String> = fitted

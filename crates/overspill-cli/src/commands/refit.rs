@@ -98,12 +98,9 @@ fn history<'t>(
         let id = item.pair.map_or(String::new(), |pair| pair.0.to_string());
         let kind = match item.kind {
             Kind::Call => EntryKind::Call { id: id.into(), name: (&*item.tool).into() },
-            Kind::Result if item.pair.is_some() => EntryKind::Return {
-                id: id.into(),
-                name: None,
-                is_error: false,
-                images: Vec::new(),
-            },
+            Kind::Result if item.pair.is_some() => {
+                EntryKind::Return { id: id.into(), name: None, is_error: false, images: Vec::new() }
+            }
             _ => EntryKind::Text,
         };
         let mut entry = Entry::new(role, kind, (&**text).into(), text);

@@ -34,6 +34,8 @@ pub(crate) enum Named {
     HeadTail(usize),
     /// What a preset does to every result.
     Preset(Preset),
+    /// Both paths, with a high and a low mark in tokens.
+    Both(u64, u64),
     /// Spills results from so many characters on, to so many with the marker.
     Spill(u64, usize),
 }
@@ -50,6 +52,9 @@ impl FromStr for Named {
         }
         if let Some([over]) = name.strip_prefix("headtail-").and_then(numbers).as_deref() {
             return Ok(Self::HeadTail(*over));
+        }
+        if let Some([high, low]) = name.strip_prefix("both-").and_then(numbers).as_deref() {
+            return Ok(Self::Both(*high as u64, *low as u64));
         }
         if let Some([over, view]) = name.strip_prefix("spill-").and_then(numbers).as_deref()
             && *view > MARKER_CHARS
@@ -70,6 +75,7 @@ impl std::fmt::Display for Named {
             Self::None => f.write_str("none"),
             Self::HeadTail(over) => write!(f, "headtail-{over}"),
             Self::Preset(preset) => f.write_str(preset.name()),
+            Self::Both(high, low) => write!(f, "both-{high}-{low}"),
             Self::Spill(over, view) => write!(f, "spill-{over}-{view}"),
         }
     }
@@ -81,6 +87,19 @@ impl Named {
             Self::None => return Ok(Box::new(Keep::default())),
             Self::HeadTail(over) => return Ok(Box::new(HeadTail::over(*over))),
             Self::Preset(preset) => preset.bands(&Unit::Characters).iter().cloned().collect(),
+            Self::Both(high, low) => {
+                let store: std::sync::Arc<dyn overspill::Store> = std::sync::Arc::new(MemoryStore::new());
+                let bands = Preset::Lean.bands(&Unit::Characters);
+                let limits = ToolOutputLimits::builder().store(std::sync::Arc::clone(&store)).bands(bands.iter().cloned()).build()?;
+                use overspill::strategy::*;
+                let tiers: Vec<std::sync::Arc<dyn Strategy>> = vec![
+                    std::sync::Arc::new(StoreArguments { over_chars: 2_000, ..StoreArguments::default() }),
+                    std::sync::Arc::new(Triggered { when: Trigger::tokens(Limit::Tokens(*high)), strategy: std::sync::Arc::new(ClearToolResults { clear_inputs: true, until: Some(Limit::Tokens(*low)), ..ClearToolResults::default() }) }),
+                ];
+                let strategy = std::sync::Arc::new(Tiered { tiers, target: Limit::Tokens(0) });
+                let fitter = overspill::fit::Fitter::new(strategy, store, 200_000);
+                return Ok(Box::new(super::refit::Refit::new(Some(limits), fitter)));
+            }
             Self::Spill(over, view) => {
                 let spill = Spill { preview_chars: view - MARKER_CHARS };
                 vec![Band::new(*over, Action::from(spill).or(Truncate::default()))]
@@ -93,7 +112,7 @@ impl Named {
 }
 
 /// What the product makes of one recorded result.
-fn reduced(limits: &ToolOutputLimits, item: &Item) -> Option<Reduced> {
+pub(super) fn reduced(limits: &ToolOutputLimits, item: &Item) -> Option<Reduced> {
     let call = ToolCall::new("replay", format!("r{}", item.id.0), &*item.tool);
     let admitted = block_on(limits.admit(&call, &*item.text));
     let reduction = admitted.reductions.first()?;

@@ -1,6 +1,6 @@
 //! Replaces old tool results by markers with their handles.
 
-use super::draft::MARKER;
+use super::draft::BARE_MARKER;
 use super::stub::stub;
 use super::{Draft, Limit, Strategy, StrategyError, done};
 use crate::BoxFuture;
@@ -92,13 +92,13 @@ impl Strategy for ClearToolResults {
 
 /// The marker of a result. A result that is the excerpt of something stored names that as well.
 pub(super) fn marker_of(text: &str) -> (Words, Weight) {
-    let marker = Words::marker(Below::Nothing);
+    let marker = Words::marker(Below::Bare);
     match Marker::handles(text).next().filter(|_| text.starts_with(OPENING)) {
         Some(handle) => {
-            let words = format!(" It is an excerpt of what is stored as {handle}.");
-            let weight = Weight(MARKER.0 + words.len() as u64);
+            let words = format!(" (an excerpt of {handle})");
+            let weight = Weight(BARE_MARKER.0 + words.len() as u64);
             (marker.then(Words::text(words)), weight)
         }
-        None => (marker, MARKER),
+        None => (marker, BARE_MARKER),
     }
 }

@@ -17,6 +17,9 @@ use crate::summary::{TextModel, Usage};
 /// third of it is base32.
 pub(super) const MARKER: Weight = Weight(360);
 
+/// The same of one that only names its handle.
+pub(super) const BARE_MARKER: Weight = Weight(180);
+
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
 pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
 
@@ -574,7 +577,7 @@ impl<'v, 'a> Draft<'v, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::MARKER;
+    use super::{BARE_MARKER, MARKER};
     use crate::item::ToolCall;
     use crate::marker::{Below, Marker, ReadVia};
     use crate::store::{Digest, Handle, PartName, Receipt};
@@ -593,10 +596,14 @@ mod tests {
             tool: "t".into(),
         };
         let via = ReadVia::Tool("t".repeat(64));
-        for below in [Below::Nothing, Below::Ends { left_out: 99_999_999 }] {
+        for (below, weight) in [
+            (Below::Nothing, MARKER),
+            (Below::Ends { left_out: 99_999_999 }, MARKER),
+            (Below::Bare, BARE_MARKER),
+        ] {
             let marker = Marker::new(&receipt, receipt.chars, "characters", None, below, &via);
             let chars = marker.as_str().len() as u64;
-            assert!(chars <= MARKER.0, "{chars}");
+            assert!(chars <= weight.0, "{chars}");
         }
     }
 }

@@ -54,7 +54,11 @@ impl Part {
 
     pub(in crate::strategy) fn answer(id: &str, text: &str) -> Self {
         let id = id.to_owned().into();
-        Self::new(Role::Tool, Kind::Return { id, name: None, is_error: false, images: vec![] }, text)
+        Self::new(
+            Role::Tool,
+            Kind::Return { id, name: None, is_error: false, images: vec![] },
+            text,
+        )
     }
 
     pub(in crate::strategy) fn note(note: Note, body: &str) -> Self {
