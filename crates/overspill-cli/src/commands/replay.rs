@@ -94,7 +94,7 @@ impl Named {
                 use overspill::strategy::*;
                 let tiers: Vec<std::sync::Arc<dyn Strategy>> = vec![
                     std::sync::Arc::new(StoreArguments { over_chars: 2_000, ..StoreArguments::default() }),
-                    std::sync::Arc::new(Triggered { when: Trigger::tokens(Limit::Tokens(*high)), strategy: std::sync::Arc::new(ClearToolResults { clear_inputs: true, until: Some(Limit::Tokens(*low)), ..ClearToolResults::default() }) }),
+                    std::sync::Arc::new(Triggered { when: Trigger::tokens(Limit::Tokens(*high)), strategy: std::sync::Arc::new(ClearToolResults { clear_inputs: true, min_clear_tokens: std::env::var("MINC").ok().and_then(|v| v.parse().ok()).unwrap_or(0), until: Some(Limit::Tokens(*low)), ..ClearToolResults::default() }) }),
                 ];
                 let strategy = std::sync::Arc::new(Tiered { tiers, target: Limit::Tokens(0) });
                 let fitter = overspill::fit::Fitter::new(strategy, store, 200_000);
