@@ -19,7 +19,7 @@ mod show;
 mod verify;
 mod view;
 
-pub(crate) use fit::Name as StrategyName;
+pub(crate) use fit::{Budget, Name as StrategyName};
 pub(crate) use replay::Named;
 
 use crate::cli::{Cli, Command, Config};

@@ -88,13 +88,31 @@ impl Named {
             Self::HeadTail(over) => return Ok(Box::new(HeadTail::over(*over))),
             Self::Preset(preset) => preset.bands(&Unit::Characters).iter().cloned().collect(),
             Self::Both(high, low) => {
-                let store: std::sync::Arc<dyn overspill::Store> = std::sync::Arc::new(MemoryStore::new());
+                let store: std::sync::Arc<dyn overspill::Store> =
+                    std::sync::Arc::new(MemoryStore::new());
                 let bands = Preset::Lean.bands(&Unit::Characters);
-                let limits = ToolOutputLimits::builder().store(std::sync::Arc::clone(&store)).bands(bands.iter().cloned()).build()?;
+                let limits = ToolOutputLimits::builder()
+                    .store(std::sync::Arc::clone(&store))
+                    .bands(bands.iter().cloned())
+                    .build()?;
                 use overspill::strategy::*;
                 let tiers: Vec<std::sync::Arc<dyn Strategy>> = vec![
-                    std::sync::Arc::new(StoreArguments { over_chars: 2_000, ..StoreArguments::default() }),
-                    std::sync::Arc::new(Triggered { when: Trigger::tokens(Limit::Tokens(*high)), strategy: std::sync::Arc::new(ClearToolResults { clear_inputs: true, min_clear_tokens: std::env::var("MINC").ok().and_then(|v| v.parse().ok()).unwrap_or(0), until: Some(Limit::Tokens(*low)), ..ClearToolResults::default() }) }),
+                    std::sync::Arc::new(StoreArguments {
+                        over_chars: 2_000,
+                        ..StoreArguments::default()
+                    }),
+                    std::sync::Arc::new(Triggered {
+                        when: Trigger::tokens(Limit::Tokens(*high)),
+                        strategy: std::sync::Arc::new(ClearToolResults {
+                            clear_inputs: true,
+                            min_clear_tokens: std::env::var("MINC")
+                                .ok()
+                                .and_then(|v| v.parse().ok())
+                                .unwrap_or(0),
+                            until: Some(Limit::Tokens(*low)),
+                            ..ClearToolResults::default()
+                        }),
+                    }),
                 ];
                 let strategy = std::sync::Arc::new(Tiered { tiers, target: Limit::Tokens(0) });
                 let fitter = overspill::fit::Fitter::new(strategy, store, 200_000);
