@@ -132,9 +132,9 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
             "budget": budget_tokens,
             "handles": handles,
         });
-        output::notice(&report.to_string());
+        output::report(&report.to_string());
     } else {
-        output::notice(&format!(
+        output::report(&format!(
             "{} messages and {} tokens in, {} and {} out; {} payloads stored",
             grouped(history.messages().len() as u64),
             grouped(fitted.before),
