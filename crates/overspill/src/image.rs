@@ -118,19 +118,5 @@ impl Pixels {
     }
 }
 
-/// The version in a name, major and minor: `opus-4-7-20260416` → 4.7, `4o-mini` → 4.0.
-pub(crate) fn version(name: &str) -> Option<(u32, u32)> {
-    let mut parts = name.split('-').skip_while(|part| short_number(part).is_none());
-    let major = short_number(parts.next()?)?;
-    let minor = parts.next().filter(|part| part.len() <= 2).and_then(short_number);
-    Some((major, minor.unwrap_or(0)))
-}
-
-/// The number that a part of a name begins with, unless it is so long that it is a date.
-fn short_number(part: &str) -> Option<u32> {
-    let digits = part.len() - part.trim_start_matches(|sign: char| sign.is_ascii_digit()).len();
-    if digits <= 2 { part[..digits].parse().ok() } else { None }
-}
-
 #[cfg(test)]
 mod tests;

@@ -31,8 +31,9 @@ use std::collections::BTreeMap;
 
 use table::Row;
 
-/// The window of a model that nobody knows: what most models of 2025 have, and the smallest of
-/// those that agents are run on.
+/// The window of a model that nobody knows. Claude took 200,000 until 4.6, and OpenAI's and Google's
+/// models of the time take more: for most models that agents run on, it errs to the small side, and
+/// a budget set by it is reached early rather than never.
 pub const FALLBACK_WINDOW: u64 = 200_000;
 
 /// What the user says about windows.

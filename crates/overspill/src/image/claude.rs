@@ -7,7 +7,8 @@
 //! Source: <https://platform.claude.com/docs/en/build-with-claude/vision> and, for how it is
 //! scaled, `…/vision-coordinates`.
 
-use super::{Pixels, version};
+use super::Pixels;
+use crate::window::name::version;
 
 const PATCH: u32 = 28;
 

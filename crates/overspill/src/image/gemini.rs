@@ -3,7 +3,8 @@
 //! Source: <https://ai.google.dev/gemini-api/docs/media-resolution>, and `…/docs/tokens` and
 //! `…/docs/image-understanding` for tiles.
 
-use super::{Pixels, version};
+use super::Pixels;
+use crate::window::name::version;
 
 /// Tokens of a tile, and of a picture that is small or looked at as a whole.
 const TILE: u64 = 258;

@@ -4,7 +4,8 @@
 //! and *Calculating costs*. What it no longer says of models about to be shut down is taken from
 //! its earlier versions.
 
-use super::{Pixels, version};
+use super::Pixels;
+use crate::window::name::{gpt, is_of};
 
 const PATCH: u32 = 32;
 const TILE: u32 = 512;
@@ -73,36 +74,34 @@ impl Default for Rule {
 impl Rule {
     pub(super) fn of(name: &str) -> Option<Self> {
         let (is_mini, is_nano) = (name.contains("-mini"), name.contains("-nano"));
-        if name.starts_with("o4-mini") {
+        if is_of(name, "o4-mini") {
             return Some(alike(1_536, 172));
         }
-        if ["o1", "o3"].iter().any(|family| name == *family || is_variant(name, family)) {
+        if is_of(name, "o1") || is_of(name, "o3") {
             return Some(Self::Tiles { base: 75, tile: 150 });
         }
-        if name.starts_with("computer-use") {
+        if is_of(name, "computer-use") {
             return Some(Self::Tiles { base: 65, tile: 129 });
         }
-        let (_, name) = name.split_once("gpt-")?;
-        if name.starts_with("4o-mini") {
+        let (name, version) = gpt(name)?;
+        if is_of(name, "4o-mini") {
             return Some(Self::Tiles { base: 2_833, tile: 5_667 });
         }
-        Some(
-            match version(name).filter(|_| name.starts_with(|sign: char| sign.is_ascii_digit()))? {
-                // Azure writes `gpt-35-turbo`.
-                (..4 | 35, _) => return None,
-                (4, 1) if is_mini => alike(6_144, 162),
-                (4, 1) if is_nano => alike(1_536, 246),
-                (4, _) => Self::Tiles { base: 85, tile: 170 },
-                (5, ..2) if is_mini => alike(1_536, 120),
-                (5, ..2) if is_nano => alike(1_536, 150),
-                (5, ..2) => Self::Tiles { base: 70, tile: 140 },
-                (5, 2 | 3) => alike(6_144, 120),
-                (5, 4) => Self::Patches(GPT_5_4),
-                (5, 5) => Self::Patches(GPT_5_5),
-                (5, _) => Self::Patches(GPT_5_6),
-                _ => Self::Patches(GPT_6),
-            },
-        )
+        Some(match version {
+            // Azure writes `gpt-35-turbo`.
+            (..4 | 35, _) => return None,
+            (4, 1) if is_mini => alike(6_144, 162),
+            (4, 1) if is_nano => alike(1_536, 246),
+            (4, _) => Self::Tiles { base: 85, tile: 170 },
+            (5, ..2) if is_mini => alike(1_536, 120),
+            (5, ..2) if is_nano => alike(1_536, 150),
+            (5, ..2) => Self::Tiles { base: 70, tile: 140 },
+            (5, 2 | 3) => alike(6_144, 120),
+            (5, 4) => Self::Patches(GPT_5_4),
+            (5, 5) => Self::Patches(GPT_5_5),
+            (5, _) => Self::Patches(GPT_5_6),
+            _ => Self::Patches(GPT_6),
+        })
     }
 
     pub(super) fn tokens(self, size: Pixels, detail: Option<&str>) -> u64 {
@@ -120,10 +119,6 @@ impl Rule {
             }
         }
     }
-}
-
-fn is_variant(name: &str, family: &str) -> bool {
-    name.strip_prefix(family).is_some_and(|rest| rest.starts_with('-'))
 }
 
 impl Limit {

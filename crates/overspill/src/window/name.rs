@@ -52,6 +52,34 @@ pub(crate) fn plain(model: &str) -> String {
     without_makers(name).pop().unwrap_or_default()
 }
 
+/// Whether a bare name is that of a family, or of a variant: `o3`, `o3-pro`, not `o300`.
+pub(crate) fn is_of(name: &str, family: &str) -> bool {
+    name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// What follows `gpt-` in a bare name of one of OpenAI's numbered models, and its version:
+/// `chatgpt-4o-latest` → `4o-latest`, 4.0. None for `gpt-oss-120b` and `gpt-j-6b`.
+pub(crate) fn gpt(name: &str) -> Option<(&str, (u32, u32))> {
+    let (before, rest) = name.split_once("gpt-")?;
+    let is_whole = matches!(before, "" | "chat") || before.ends_with('-');
+    let is_numbered = rest.starts_with(|sign: char| sign.is_ascii_digit());
+    Some((rest, version(rest)?)).filter(|_| is_whole && is_numbered)
+}
+
+/// The version in a name, major and minor: `opus-4-7-20260416` → 4.7, `4o-mini` → 4.0.
+pub(crate) fn version(name: &str) -> Option<(u32, u32)> {
+    let mut parts = name.split('-').skip_while(|part| short_number(part).is_none());
+    let major = short_number(parts.next()?)?;
+    let minor = parts.next().filter(|part| part.len() <= 2).and_then(short_number);
+    Some((major, minor.unwrap_or(0)))
+}
+
+/// The number that a part of a name begins with, unless it is so long that it is a date.
+fn short_number(part: &str) -> Option<u32> {
+    let digits = part.len() - part.trim_start_matches(|sign: char| sign.is_ascii_digit()).len();
+    if digits <= 2 { part[..digits].parse().ok() } else { None }
+}
+
 /// Lower case, and one sign where hosts differ: `claude-sonnet-4.5`, `claude-sonnet-4-5`;
 /// `claude-haiku-4-5@20251001`; `Llama-3_1`. A period before a letter stays: it ends Bedrock's
 /// region or maker. `tools/models.py` spells the table alike.
