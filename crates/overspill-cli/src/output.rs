@@ -90,7 +90,6 @@ pub(crate) fn report(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-
 /// Says something that a person should know.
 pub(crate) fn notice(message: &str) {
     say("warning", "33", message);

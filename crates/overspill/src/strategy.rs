@@ -6,6 +6,7 @@
 
 mod clamp_oversized;
 mod clear_tool_results;
+mod cost_gate;
 mod deduplicate_file_reads;
 mod draft;
 mod fallback;
@@ -29,6 +30,7 @@ use crate::summary::SummaryError;
 
 pub use clamp_oversized::ClampOversized;
 pub use clear_tool_results::ClearToolResults;
+pub use cost_gate::{CacheRates, CostGate, CostOfEdits, HORIZON};
 pub use deduplicate_file_reads::{DeduplicateFileReads, OutdatedBy};
 pub use draft::{Draft, Scene};
 pub use fallback::Fallback;

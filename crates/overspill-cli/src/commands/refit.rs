@@ -8,7 +8,7 @@ use futures_lite::future::block_on;
 use overspill::entry::{Entry, Kind as EntryKind, Role};
 use overspill::fit::{Fitter, Occasion};
 use overspill::history::{Change, History, Rules, SettledPlan};
-use overspill::{RunId, ToolOutputLimits};
+use overspill::{ReadTool, RunId, ToolOutputLimits};
 use overspill_replay::{ContentId, Contents, Item, ItemId, Kind, Policy, Reduced};
 
 use super::replay::reduced;
@@ -97,6 +97,10 @@ fn history<'t>(
         last = Some(place);
         let id = item.pair.map_or(String::new(), |pair| pair.0.to_string());
         let kind = match item.kind {
+            // The replay's own calls are those of the read tool.
+            Kind::Call if item.read_back => {
+                EntryKind::Call { id: id.into(), name: ReadTool::NAME.into() }
+            }
             Kind::Call => EntryKind::Call { id: id.into(), name: (&*item.tool).into() },
             Kind::Result if item.pair.is_some() => {
                 EntryKind::Return { id: id.into(), name: None, is_error: false, images: Vec::new() }

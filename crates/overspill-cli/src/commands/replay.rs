@@ -101,18 +101,12 @@ impl Named {
                         over_chars: 2_000,
                         ..StoreArguments::default()
                     }),
-                    std::sync::Arc::new(Triggered {
-                        when: Trigger::tokens(Limit::Tokens(*high)),
-                        strategy: std::sync::Arc::new(ClearToolResults {
-                            clear_inputs: true,
-                            min_clear_tokens: std::env::var("MINC")
-                                .ok()
-                                .and_then(|v| v.parse().ok())
-                                .unwrap_or(0),
-                            until: Some(Limit::Tokens(*low)),
-                            ..ClearToolResults::default()
-                        }),
-                    }),
+                    {
+                        let num = |k: &str, d: f64| std::env::var(k).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+                        let clear: std::sync::Arc<dyn Strategy> = std::sync::Arc::new(ClearToolResults { clear_inputs: true, keep_read_backs: num("KRB", 10.0) as usize, keep_pairs: num("KP", 3.0) as usize, min_clear_tokens: num("MINC", 0.0) as u64, until: Some(Limit::Tokens(*low)), ..ClearToolResults::default() });
+                        let gate: std::sync::Arc<dyn Strategy> = if num("GATE", 0.0) > 0.0 { std::sync::Arc::new(CostGate { strategy: clear, rates: CacheRates::default(), horizon: num("GATE", 10.0) as u32, forced_above: Limit::Tokens(num("FORCE", 1e9) as u64) }) } else { clear };
+                        std::sync::Arc::new(Triggered { when: Trigger::tokens(Limit::Tokens(*high)), strategy: gate })
+                    },
                 ];
                 let strategy = std::sync::Arc::new(Tiered { tiers, target: Limit::Tokens(0) });
                 let fitter = overspill::fit::Fitter::new(strategy, store, 200_000);

@@ -239,6 +239,14 @@ impl<'v, 'a> Draft<'v, 'a> {
         self.scene.history
     }
 
+    /// The first entry that no request has sent yet: the newest response was the answer to the last
+    /// one, so it and all behind it are new.
+    pub fn sent(&self) -> EntryId {
+        let history = self.history();
+        let first = history.turns().last().and_then(|turn| turn.response.first());
+        EntryId(first.map_or(0, |message| history.messages()[message.0].entries.start))
+    }
+
     /// Tokens of the request with the edits, and with the words that tell what left.
     pub fn tokens(&self) -> u64 {
         // Less than a receipt weighs does not leave at all.
