@@ -3,134 +3,18 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use futures_lite::future::block_on;
-use overspill::config::Preset;
-use overspill::{Action, Band, Spill, ToolCall, ToolOutputLimits, Truncate, Unit};
-use overspill_replay::{
-    Figures, HeadTail, Item, Keep, PerResult, Policy, ReadError, Reduced, Reduction, Session,
-    evaluate, files, read,
-};
-use overspill_store::MemoryStore;
+use overspill::window::{self, WindowOptions};
+use overspill_replay::{Figures, ReadError, Reduction, Session, evaluate, files, read};
 use serde::Serialize;
 
+use super::named::Named;
 use crate::cli;
 use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, Progress};
-
-/// Characters that a marker takes above an excerpt, at most, with the short handles given here.
-const MARKER_CHARS: usize = 200;
-
-/// A policy by its name on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
-    /// Everything is sent as it was.
-    None,
-    /// Head and tail of every result over so many characters.
-    HeadTail(usize),
-    /// What a preset does to every result.
-    Preset(Preset),
-    /// Both paths, with a high and a low mark in tokens.
-    Both(u64, u64),
-    /// Spills results from so many characters on, to so many with the marker.
-    Spill(u64, usize),
-}
-
-impl FromStr for Named {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let numbers = |text: &str| -> Option<Vec<usize>> {
-            text.split('-').map(|number| number.parse().ok()).collect()
-        };
-        if name == "none" {
-            return Ok(Self::None);
-        }
-        if let Some([over]) = name.strip_prefix("headtail-").and_then(numbers).as_deref() {
-            return Ok(Self::HeadTail(*over));
-        }
-        if let Some([high, low]) = name.strip_prefix("both-").and_then(numbers).as_deref() {
-            return Ok(Self::Both(*high as u64, *low as u64));
-        }
-        if let Some([over, view]) = name.strip_prefix("spill-").and_then(numbers).as_deref()
-            && *view > MARKER_CHARS
-        {
-            return Ok(Self::Spill(*over as u64, *view));
-        }
-        name.parse().map(Self::Preset).map_err(|_| {
-            "it must be none, default, lean, headtail-N (over N characters, 500 of each end) or \
-             spill-N-M (from N characters on, M stay with the marker; M over 200)"
-                .to_owned()
-        })
-    }
-}
-
-impl std::fmt::Display for Named {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::HeadTail(over) => write!(f, "headtail-{over}"),
-            Self::Preset(preset) => f.write_str(preset.name()),
-            Self::Both(high, low) => write!(f, "both-{high}-{low}"),
-            Self::Spill(over, view) => write!(f, "spill-{over}-{view}"),
-        }
-    }
-}
-
-impl Named {
-    fn policy(&self) -> Result<Box<dyn Policy>, Failure> {
-        let bands: Vec<Band> = match self {
-            Self::None => return Ok(Box::new(Keep::default())),
-            Self::HeadTail(over) => return Ok(Box::new(HeadTail::over(*over))),
-            Self::Preset(preset) => preset.bands(&Unit::Characters).iter().cloned().collect(),
-            Self::Both(high, low) => {
-                let store: std::sync::Arc<dyn overspill::Store> =
-                    std::sync::Arc::new(MemoryStore::new());
-                let bands = Preset::Lean.bands(&Unit::Characters);
-                let limits = ToolOutputLimits::builder()
-                    .store(std::sync::Arc::clone(&store))
-                    .bands(bands.iter().cloned())
-                    .build()?;
-                use overspill::strategy::*;
-                let tiers: Vec<std::sync::Arc<dyn Strategy>> = vec![
-                    std::sync::Arc::new(StoreArguments {
-                        over_chars: 2_000,
-                        ..StoreArguments::default()
-                    }),
-                    {
-                        let num = |k: &str, d: f64| std::env::var(k).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-                        let clear: std::sync::Arc<dyn Strategy> = std::sync::Arc::new(ClearToolResults { clear_inputs: true, keep_read_backs: num("KRB", 10.0) as usize, keep_pairs: num("KP", 3.0) as usize, min_clear_tokens: num("MINC", 0.0) as u64, until: Some(Limit::Tokens(*low)), ..ClearToolResults::default() });
-                        let gate: std::sync::Arc<dyn Strategy> = if num("GATE", 0.0) > 0.0 { std::sync::Arc::new(CostGate { strategy: clear, rates: CacheRates::default(), horizon: num("GATE", 10.0) as u32, forced_above: Limit::Tokens(num("FORCE", 1e9) as u64) }) } else { clear };
-                        std::sync::Arc::new(Triggered { when: Trigger::tokens(Limit::Tokens(*high)), strategy: gate })
-                    },
-                ];
-                let strategy = std::sync::Arc::new(Tiered { tiers, target: Limit::Tokens(0) });
-                let fitter = overspill::fit::Fitter::new(strategy, store, 200_000);
-                return Ok(Box::new(super::refit::Refit::new(Some(limits), fitter)));
-            }
-            Self::Spill(over, view) => {
-                let spill = Spill { preview_chars: view - MARKER_CHARS };
-                vec![Band::new(*over, Action::from(spill).or(Truncate::default()))]
-            }
-        };
-        let store = std::sync::Arc::new(MemoryStore::new());
-        let limits = ToolOutputLimits::builder().store(store).bands(bands).build()?;
-        Ok(Box::new(PerResult::new(move |item: &Item| reduced(&limits, item))))
-    }
-}
-
-/// What the product makes of one recorded result.
-pub(super) fn reduced(limits: &ToolOutputLimits, item: &Item) -> Option<Reduced> {
-    let call = ToolCall::new("replay", format!("r{}", item.id.0), &*item.tool);
-    let admitted = block_on(limits.admit(&call, &*item.text));
-    let reduction = admitted.reductions.first()?;
-    let handle = reduction.receipt.is_some();
-    Some(Reduced { text: admitted.output.text()?.into(), handle })
-}
 
 /// One policy's row; as `--json` writes it.
 #[derive(Debug, Serialize)]
@@ -311,11 +195,13 @@ fn replay_all(
     policies: &[Named],
     only_long: bool,
 ) -> Result<Measured, Failure> {
+    // The recordings seldom say which model it was; what nobody knows has the usual window.
+    let window = window::resolve("", &WindowOptions::default());
     let mut measured = Vec::new();
     for session in sessions.iter().filter(|session| !only_long || session.is_long()) {
         let figures = policies
             .iter()
-            .map(|named| Ok(evaluate(session, &mut *named.policy()?)))
+            .map(|named| Ok(evaluate(session, &mut *named.policy(&window)?)))
             .collect::<Result<Vec<_>, Failure>>()?;
         let name = (session.path.clone(), session.sub.clone(), session.format.name());
         measured.push((name, figures));

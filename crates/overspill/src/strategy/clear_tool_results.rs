@@ -43,7 +43,7 @@ impl Default for ClearToolResults {
     fn default() -> Self {
         Self {
             keep_pairs: 3,
-            keep_read_backs: 10,
+            keep_read_backs: 5,
             tools: ToolFilter::all(),
             clear_inputs: false,
             min_clear_tokens: 0,
