@@ -9,6 +9,7 @@ earlier result can have taught it, so that `overspill replay` has something to m
 """
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -112,7 +113,9 @@ def main():
         add("assistant", content, id=f"msg_{number:02}")
         if command is None:
             break
-        ran = subprocess.run(command, shell=True, cwd=TREE, capture_output=True, text=True, check=True)
+        # Nothing of this machine is to stand in what cargo says.
+        env = {**os.environ, "CARGO_TARGET_DIR": str(TREE / "target"), "LC_ALL": "C.UTF-8"}
+        ran = subprocess.run(command, shell=True, cwd=TREE, env=env, capture_output=True, text=True, check=True)
         output = ran.stdout.replace(str(TREE), "/src/overspill")
         add("user", [{"type": "tool_result", "tool_use_id": call, "content": output}])
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
