@@ -65,7 +65,7 @@ fn what_is_dropped_is_stored_to_be_read_and_byte_for_byte() {
     let Some(Change::Insert { text, .. }) = settled.changes().last() else { panic!("{settled:?}") };
     assert!(
         text.contains(&format!(
-            "Left: [overspill: 214 characters, 10 lines, stored as {}",
+            "Left: [overspill: 231 characters, 10 lines, stored as {}",
             transcript.handle
         )),
         "{text}"
