@@ -10,6 +10,7 @@ mod library;
 mod payload;
 mod rounds;
 mod row;
+mod wire;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -104,6 +105,7 @@ fn main() -> Result<ExitCode> {
     rows.extend(commands::rows(scale, folder.path())?);
     rows.extend(library::spills(scale, folder.path())?);
     rows.extend(library::time_to_live(scale, folder.path())?);
+    rows.extend(wire::rows(scale)?);
 
     let report = Report::new(args.quick, folder.path(), rows);
     if args.json {
