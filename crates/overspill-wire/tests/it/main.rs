@@ -7,5 +7,5 @@ mod golden;
 mod hostile;
 mod property;
 mod reading;
-mod speed;
+mod spelling;
 mod support;
