@@ -83,8 +83,10 @@ impl Later {
     /// How the read is outdated, as words about the file.
     fn outdates(&self, read: &Read<'_>, by: OutdatedBy) -> Option<&'static str> {
         let same = self.shown.get(&read.asked);
+        let lines = read.lines();
+        // One line may be a whole file, or the words of a failure.
         if same.is_some_and(|chars| chars.saturating_mul(SAME_FILE) >= read.chars())
-            || self.lines.hold(&read.lines())
+            || lines.end - lines.start > 1 && self.lines.hold(&lines)
         {
             return Some("was read again later");
         }

@@ -26,6 +26,9 @@ pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
 /// What stands where messages left between two others, apart from the receipt.
 const GAP: &str = "(Messages that stood here left; what is said above tells where they are.)";
 
+/// What that weighs with its marks.
+const GAP_WEIGHT: Weight = Weight(GAP.len() as u64 + 44);
+
 /// What a strategy decides on.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
@@ -442,7 +445,8 @@ impl<'v, 'a> Draft<'v, 'a> {
     /// does, in all: with what earlier receipts among them spoke of. Where a receipt would weigh
     /// more than what leaves, nothing leaves.
     pub fn finish(mut self) -> Plan {
-        if !self.has_gap_note() && self.left <= RECEIPT {
+        let words = self.gaps(self.gap()).len() as u64 * GAP_WEIGHT.0 + RECEIPT.0;
+        if !self.has_gap_note() && self.left.0 <= words {
             self.keep_all_but_warnings();
         }
         let history = self.history();
@@ -513,7 +517,7 @@ impl<'v, 'a> Draft<'v, 'a> {
     fn add_notes(&self, plan: &mut Plan) {
         let history = self.history();
         let end = MessageId(history.messages().len());
-        let mut gap = self.gap();
+        let gap = self.gap();
         if let Some(before) = gap {
             let mut receipt = Some(self.receipt());
             for (_, note, words) in self.notes.iter().filter(|(place, ..)| *place == Place::Gap) {
@@ -530,25 +534,40 @@ impl<'v, 'a> Draft<'v, 'a> {
                 plan.insert(before, Note::Receipt, receipt.words(Below::Nothing));
             }
         }
-        // Where two responses would become neighbours that were none, something stands between.
-        let mut last: Option<(usize, Option<TurnId>)> = None;
-        for (at, message) in history.messages().iter().enumerate() {
-            if self.kept[at] == 0 || message.role == Role::System {
-                continue;
-            }
-            let turn = self.turn_of_message[at];
-            let apart = last.is_some_and(|(before, earlier)| {
-                earlier.is_some() && turn.is_some() && earlier != turn && before + 1 < at
-            });
-            if apart && gap != Some(MessageId(at)) {
-                plan.insert(MessageId(at), Note::Receipt, Words::text(GAP));
-                gap = gap.or(Some(MessageId(at)));
-            }
-            last = Some((at, turn));
+        for between in self.gaps(gap) {
+            plan.insert(between, Note::Receipt, Words::text(GAP));
         }
         for (_, note, words) in self.notes.iter().filter(|(place, ..)| *place == Place::End) {
             plan.insert(end, *note, words.clone());
         }
+    }
+
+    /// The responses that would follow another one, or come first where none may, because what stood
+    /// before them left; apart from the one before which it is said what left.
+    fn gaps(&self, told: Option<MessageId>) -> Vec<MessageId> {
+        let mut gaps = Vec::new();
+        let mut last: Option<Option<TurnId>> = None;
+        let mut left = false;
+        for (at, message) in self.history().messages().iter().enumerate() {
+            if message.role == Role::System {
+                continue;
+            }
+            if self.kept[at] == 0 {
+                left = true;
+                continue;
+            }
+            let turn = self.turn_of_message[at];
+            let apart = turn.is_some()
+                && match last {
+                    None => self.history().rules().user_first,
+                    Some(last) => last.is_some() && last != turn,
+                };
+            if left && apart && told != Some(MessageId(at)) {
+                gaps.push(MessageId(at));
+            }
+            (last, left) = (Some(turn), false);
+        }
+        gaps
     }
 
     /// The message before which it is said what left: the first that stays behind the first that
@@ -573,10 +592,11 @@ impl<'v, 'a> Draft<'v, 'a> {
                 && history.messages()[*message].entries.start >= history.reach().0
         };
         let system = |message: &usize| {
-            history.messages()[*message]
-                .entry_ids()
-                .filter(|id| self.has_entry(*id))
-                .all(|entry| history.entries()[entry.0].role == Role::System)
+            let message = &history.messages()[*message];
+            let mut kept = message.entry_ids().filter(|id| self.has_entry(*id)).peekable();
+            message.role == Role::System
+                || kept.peek().is_some()
+                    && kept.all(|entry| history.entries()[entry.0].role == Role::System)
         };
         let found = (first..messages).find(|message| stands_free(message) && !system(message));
         Some(MessageId(found.unwrap_or(messages)))

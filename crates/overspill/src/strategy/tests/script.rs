@@ -250,10 +250,15 @@ impl Script {
         }
         let mut messages: Vec<Said> = Vec::new();
         for (at, said) in now.into_iter().enumerate() {
-            messages.extend(notes.remove(&at).into_iter().flatten());
+            let mut before = notes.remove(&at).unwrap_or_default();
             let kept = history.messages()[at].entry_ids().zip(said.parts);
-            let kept: Vec<Part> =
+            let mut kept: Vec<Part> =
                 kept.filter(|(entry, _)| !gone[entry.0]).map(|(_, part)| part).collect();
+            if self.rules.responses_apart && said.role == Role::User && !kept.is_empty() {
+                let joined = before.drain(..).flat_map(|note| note.parts);
+                kept = joined.chain(kept).collect();
+            }
+            messages.extend(before);
             // An empty message stays unless it was dropped.
             if !kept.is_empty() || history.messages()[at].entries.is_empty() && !said.raw.is_empty()
             {
@@ -262,26 +267,7 @@ impl Script {
             }
         }
         messages.extend(notes.into_values().flatten());
-        let after = Self { rules: self.rules, messages };
-        if self.rules.responses_apart { after.joined() } else { after }
-    }
-
-    fn joined(self) -> Self {
-        let is_note = |said: &Said| {
-            said.role == Role::User && said.parts.iter().all(|part| part.entry().note().is_some())
-        };
-        let mut messages: Vec<Said> = Vec::new();
-        for said in self.messages {
-            match messages.last_mut() {
-                Some(last) if is_note(last) && said.role == Role::User => {
-                    let parts = [last.parts.clone(), said.parts].concat();
-                    let is_pinned = said.is_pinned;
-                    *last = Said { is_pinned, ..Said::new(Role::User, parts) };
-                }
-                _ => messages.push(said),
-            }
-        }
-        Self { messages, ..self }
+        Self { rules: self.rules, messages }
     }
 
     /// What a strategy does, one line for each message: kept, `-` dropped, `~` changed, `+` added.
@@ -356,8 +342,10 @@ fn short(text: &str) -> String {
     static LONG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\w+ )(\w+ ){8,}\w*").unwrap());
     static NOTE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?s)^<overspill-(\w+)>\n(.*)\n</overspill-\w+>$").unwrap());
-    let text = MARKER.replace_all(text, "[$1; ");
-    let text = NOTE.replace(&text, "<$1> $2");
+    let text = match NOTE.captures(text) {
+        Some(note) => format!("<{}> {}", &note[1], MARKER.replace_all(&note[2], "[stored; ")),
+        None => MARKER.replace_all(text, "[$1; ").into_owned(),
+    };
     let cut = |found: &Captures<'_>| {
         // Prose of ours is shown whole.
         let all = &found[0];
