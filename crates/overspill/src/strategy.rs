@@ -8,9 +8,12 @@ mod clear_tool_results;
 mod draft;
 mod fallback;
 mod receipt;
+mod relevance;
 mod sliding_window;
 mod stub;
+mod summarize;
 mod tiered;
+mod transcript;
 mod trigger;
 
 use std::fmt::Debug;
@@ -24,7 +27,9 @@ use crate::summary::SummaryError;
 pub use clear_tool_results::ClearToolResults;
 pub use draft::{Draft, Scene};
 pub use fallback::Fallback;
+pub use relevance::Relevance;
 pub use sliding_window::{Keep, SlidingWindow};
+pub use summarize::Summarize;
 pub use tiered::Tiered;
 pub use trigger::{Limit, Trigger, Triggered};
 

@@ -91,7 +91,7 @@ impl Strategy for ClearToolResults {
 }
 
 /// The marker of a result. A result that is the excerpt of something stored names that as well.
-fn marker_of(text: &str) -> (Words, Weight) {
+pub(super) fn marker_of(text: &str) -> (Words, Weight) {
     let marker = Words::marker(Below::Nothing);
     match Marker::handles(text).next().filter(|_| text.starts_with(OPENING)) {
         Some(handle) => {
