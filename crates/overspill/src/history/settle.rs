@@ -167,13 +167,8 @@ pub async fn settle(
     ports: &Ports<'_>,
 ) -> Result<SettledPlan, SettleError> {
     history.check(plan)?;
-    let mut desk = Desk {
-        history,
-        ports,
-        dropped_chars: 0,
-        receipts: Vec::new(),
-        usage: Usage::default(),
-    };
+    let mut desk =
+        Desk { history, ports, dropped_chars: 0, receipts: Vec::new(), usage: Usage::default() };
     let dropped = desk.store_dropped(&history.after(plan)?).await?;
     let mut stored = Vec::with_capacity(plan.edits().len());
     for edit in plan.edits() {
