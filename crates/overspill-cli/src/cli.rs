@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use overspill::config::Preset;
 use overspill::store::{Age, ByteSize};
+use overspill_wire::Format;
 
 /// Keeps an LLM agent's context window small without losing anything.
 ///
@@ -69,6 +70,8 @@ pub(crate) enum Command {
     Demo(Demo),
     Completions(Completions),
     Replay(Replay),
+    Fit(Fit),
+    Inspect(Inspect),
 }
 
 /// What `run` and `pipe` may lay over the configuration.
@@ -401,4 +404,80 @@ pub(crate) struct Replay {
     /// Every session's figures too, where the last policy does worst first
     #[arg(long)]
     pub(crate) by_session: bool,
+}
+
+/// Bring a conversation under a budget of tokens
+///
+/// A provider's request, or a list of messages, goes in; the same with a smaller history comes
+/// out. Messages that are not edited keep their bytes, a call never loses its return, and what
+/// leaves is stored under a handle that stands in its place. Strategies run in the order given, the
+/// next only while it is still too big.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill fit --budget 20000 request.json > smaller.json
+  overspill fit --budget 20000 --dry-run request.json
+  curl ... | overspill fit --format anthropic --budget 100000 --strategy clear-tool-results
+
+A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"},
+\"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\"}. The exit status is 1 where the budget could
+not be reached; what could be done is printed all the same.")]
+pub(crate) struct Fit {
+    /// The conversation; by default standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// How many tokens the whole request may have, instructions and tools included
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: u64,
+    /// Its format; by default told by its content: chat, responses, anthropic, gemini, pydantic-ai
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<Format>,
+    /// What to do, in this order: store-arguments, deduplicate-file-reads, clear-tool-results,
+    /// clamp-oversized, sliding-window
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "deduplicate-file-reads,store-arguments,clear-tool-results,sliding-window,clamp-oversized"
+    )]
+    pub(crate) strategy: Vec<crate::commands::StrategyName>,
+    /// How many of the newest results clear-tool-results leaves
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) keep_pairs: usize,
+    /// How many of the newest messages sliding-window leaves at least
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) keep_messages: usize,
+    /// A message that stays whatever happens, by its number from 0; can be given several times
+    #[arg(long, value_name = "N")]
+    pub(crate) pin: Vec<usize>,
+    /// Print what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) policy: Policy,
+}
+
+/// Show what a conversation's tokens are spent on, the biggest parts first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill inspect request.json
+  overspill inspect --in-order --limit 20 request.json
+  overspill inspect --json < request.json
+
+With --json: {\"format\", \"tokens\", \"anchored\", \"instructions_and_tools\", \"messages\", \"turns\",
+\"faults\", \"entries\": [{\"message\", \"role\", \"kind\", \"tool\", \"tokens\", \"handles\", \"starts\"}]}.")]
+pub(crate) struct Inspect {
+    /// The conversation; by default standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Its format; by default told by its content: chat, responses, anthropic, gemini, pydantic-ai
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<Format>,
+    /// In the order of the conversation
+    #[arg(long)]
+    pub(crate) in_order: bool,
+    /// Show at most so many parts
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
 }

@@ -2,9 +2,12 @@
 
 mod completions;
 mod config;
+mod conversation;
 mod demo;
 mod export;
+mod fit;
 mod grep;
+mod inspect;
 mod list;
 mod pipe;
 mod prune;
@@ -15,6 +18,7 @@ mod show;
 mod verify;
 mod view;
 
+pub(crate) use fit::Name as StrategyName;
 pub(crate) use replay::Named;
 
 use crate::cli::{Cli, Command, Config};
@@ -36,6 +40,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Config(Config::Check(args)) => config::check(common, &args),
         Command::Demo(args) => demo::demo(common, &args),
         Command::Completions(args) => completions::completions(&args),
+        Command::Fit(args) => fit::fit(common, &args),
+        Command::Inspect(args) => inspect::inspect(common, &args),
         Command::Replay(args) => replay::replay(common, &args),
     }
 }

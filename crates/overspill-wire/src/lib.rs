@@ -8,8 +8,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use overspill::entry::{MessageId, Note};
-//! use overspill::history::{Plan, Words, settle};
-//! use overspill::marker::ReadVia;
+//! use overspill::history::{Plan, Ports, Words, settle};
+//! use overspill::marker::{Below, ReadVia};
 //! use overspill_store::MemoryStore;
 //! use overspill_wire::{Conversation, Format};
 //!
@@ -25,10 +25,11 @@
 //!
 //! let mut plan = Plan::default();
 //! plan.drop_turn(&history.turns()[0]);
-//! plan.insert(MessageId(2), Note::Receipt, Words::text("One answer left: ").then(Words::marker()));
+//! let words = Words::text("One answer left: ").then(Words::marker(Below::Nothing));
+//! plan.insert(MessageId(2), Note::Receipt, words);
 //! let store: Arc<dyn overspill::Store> = Arc::new(MemoryStore::new());
-//! let via = ReadVia::Tool("read_tool_result".into());
-//! let settled = settle(&history, &plan, &"run".into(), &store, &via).await?;
+//! let (run, via) = ("run".into(), ReadVia::Tool("read_tool_result".into()));
+//! let settled = settle(&history, &plan, &Ports::new(&run, &store, &via)).await?;
 //!
 //! let smaller = conversation.apply(&settled)?.to_bytes();
 //! let text = std::str::from_utf8(&smaller)?;

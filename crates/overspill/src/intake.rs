@@ -35,6 +35,11 @@ pub struct Admitted {
 }
 
 impl Admitted {
+    /// What passes as it came.
+    pub fn passed(output: ToolReturn) -> Self {
+        Self { output, ..Self::default() }
+    }
+
     /// What the model should see, as one text: structured values as JSON, media by their type and
     /// size, each payload on lines of its own. A host that can send parts takes
     /// [`output`](Self::output) apart instead.

@@ -59,6 +59,8 @@ pub mod entry;
 pub mod history;
 pub mod count;
 pub mod strategy;
+pub mod fit;
+pub mod capability;
 
 pub use action::{Action, Spill, Summarize, Then};
 pub use band::{Band, BandError, Bands};

@@ -2,6 +2,7 @@
 
 use overspill::entry::{EntryId, MessageId, Note};
 use overspill::history::{Field, Plan, Refusal, SettleError, Words};
+use overspill::marker::Below;
 use overspill_wire::{ApplyError, Format};
 
 use crate::support::{applied, parse, settled};
@@ -364,8 +365,12 @@ fn what_leaves_is_stored_as_it_was() {
     let history = conversation.history();
     let mut plan = Plan::default();
     plan.drop_turn(&history.turns()[0]);
-    plan.insert(MessageId(1), Note::Receipt, Words::text("Left: ").then(Words::marker()));
-    plan.replace_text(EntryId(8), Words::marker());
+    plan.insert(
+        MessageId(1),
+        Note::Receipt,
+        Words::text("Left: ").then(Words::marker(Below::Nothing)),
+    );
+    plan.replace_text(EntryId(8), Words::marker(Below::Nothing));
     let plan = settled(&history, &plan).unwrap();
     let [dropped, replaced] = plan.receipts() else { panic!("{plan:?}") };
     assert_eq!((dropped.media_type.as_str(), dropped.lines), ("application/json", 4));

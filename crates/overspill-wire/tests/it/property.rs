@@ -2,6 +2,7 @@
 
 use overspill::entry::{EntryId, MessageId, Note, Role};
 use overspill::history::{Field, History, Plan, Words};
+use overspill::marker::Below;
 use overspill_wire::{Conversation, Format};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -223,10 +224,10 @@ fn plan(history: &History<'_>, picks: &[Pick]) -> Plan {
             Pick::Text(n) => more.replace_text(EntryId(n % entries), Words::text("[\u{e9}]")),
             Pick::Arguments(n) => more.replace_arguments(
                 EntryId(n % entries),
-                vec![("k".into(), Field::Words(Words::marker()))],
+                vec![("k".into(), Field::Words(Words::marker(Below::Nothing)))],
             ),
             Pick::Note(n) => {
-                let words = Words::text("left: ").then(Words::marker());
+                let words = Words::text("left: ").then(Words::marker(Below::Nothing));
                 more.insert(MessageId(n % (messages + 1)), Note::Receipt, words);
             }
         }

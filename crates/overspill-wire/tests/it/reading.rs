@@ -108,23 +108,23 @@ fn wrong_shapes_name_the_place() {
         overspill_wire::Conversation::parse(format, text.to_owned().into()).unwrap_err().to_string()
     };
     let said = [
-            wrong(Format::Chat, "{}"),
-            wrong(Format::Chat, r#"{"messages":[{"role":"user","content":"a"},{"role":7}]}"#),
-            wrong(Format::Chat, r#"{"messages":[{"role":"robot","content":"a"}]}"#),
-            wrong(Format::Chat, r#"{"messages":[{"role":"user","content":[{"type":"text"}]}]}"#),
-            wrong(Format::Chat, r#"{"messages":{}}"#),
-            wrong(Format::Responses, r#"{"input":[{"x":1}]}"#),
-            wrong(Format::Responses, r#"{"input":7}"#),
-            wrong(
-                Format::Anthropic,
-                r#"{"messages":[{"role":"user","content":[{"type":"tool_use"}]}]}"#,
-            ),
-            wrong(Format::Anthropic, r#"{"messages":[{"role":"tool","content":"a"}]}"#),
-            wrong(Format::Anthropic, r#"{"messages":[{"role":"user","content":null}]}"#),
-            wrong(Format::Gemini, r#"{"contents":[{"role":"user","parts":[{"text":1}]}]}"#),
-            wrong(Format::PydanticAi, r#"{"messages":[]}"#),
-            wrong(Format::PydanticAi, r#"[{"kind":"request","parts":[{"content":"a"}]}]"#),
-            wrong(Format::Chat, r#"{"messages":[]"#),
+        wrong(Format::Chat, "{}"),
+        wrong(Format::Chat, r#"{"messages":[{"role":"user","content":"a"},{"role":7}]}"#),
+        wrong(Format::Chat, r#"{"messages":[{"role":"robot","content":"a"}]}"#),
+        wrong(Format::Chat, r#"{"messages":[{"role":"user","content":[{"type":"text"}]}]}"#),
+        wrong(Format::Chat, r#"{"messages":{}}"#),
+        wrong(Format::Responses, r#"{"input":[{"x":1}]}"#),
+        wrong(Format::Responses, r#"{"input":7}"#),
+        wrong(
+            Format::Anthropic,
+            r#"{"messages":[{"role":"user","content":[{"type":"tool_use"}]}]}"#,
+        ),
+        wrong(Format::Anthropic, r#"{"messages":[{"role":"tool","content":"a"}]}"#),
+        wrong(Format::Anthropic, r#"{"messages":[{"role":"user","content":null}]}"#),
+        wrong(Format::Gemini, r#"{"contents":[{"role":"user","parts":[{"text":1}]}]}"#),
+        wrong(Format::PydanticAi, r#"{"messages":[]}"#),
+        wrong(Format::PydanticAi, r#"[{"kind":"request","parts":[{"content":"a"}]}]"#),
+        wrong(Format::Chat, r#"{"messages":[]"#),
     ];
     let wanted = [
         "$: expected an object with `messages` in OpenAI Chat Completions",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use overspill::Store;
 use overspill::entry::{Entry, Kind};
-use overspill::history::{History, Plan, SettleError, SettledPlan, settle};
+use overspill::history::{History, Plan, Ports, SettleError, SettledPlan, settle};
 use overspill::marker::ReadVia;
 use overspill_store::MemoryStore;
 use overspill_wire::{Conversation, Format};
@@ -18,7 +18,8 @@ pub(crate) fn parse(format: Format, text: &str) -> Conversation {
 pub(crate) fn settled(history: &History<'_>, plan: &Plan) -> Result<SettledPlan, SettleError> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let via = ReadVia::Tool("read_tool_result".into());
-    futures_lite::future::block_on(settle(history, plan, &"run".into(), &store, &via))
+    let run = "run".into();
+    futures_lite::future::block_on(settle(history, plan, &Ports::new(&run, &store, &via)))
 }
 
 /// The request with the plan's changes in it.
@@ -70,6 +71,7 @@ fn of(entry: &Entry<'_>) -> String {
     for (said, word) in [
         (entry.cited, " cited"),
         (entry.cache_marker, " cached"),
+        (entry.holds_more, " with more"),
         (entry.is_editable(), " editable"),
     ] {
         out.push_str(if said { word } else { "" });

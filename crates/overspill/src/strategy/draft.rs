@@ -1,7 +1,9 @@
 //! A history with the edits that strategies have made to it so far.
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::StrategyError;
 use super::receipt::Receipt;
 use crate::count::{Count, Counter, Weight};
 use crate::entry::{Entry, EntryId, Kind, MessageId, Note, Role};
@@ -14,7 +16,7 @@ use crate::summary::{TextModel, Usage};
 pub(super) const MARKER: Weight = Weight(240);
 
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
-const RECEIPT: Weight = Weight(MARKER.0 + 180);
+pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
 
 /// What stands where messages left between two others, apart from the receipt.
 const GAP: &str = "(Messages that stood here left; what is said above tells where they are.)";
@@ -31,6 +33,10 @@ pub struct Scene<'v, 'a> {
     pub counter: &'v Counter,
     /// How many tokens a request may be, for limits that are fractions.
     pub budget: u64,
+    /// Whether that is a guess.
+    pub is_guess: bool,
+    /// What the run has used so far.
+    pub spent: Usage,
     /// Messages that survive everything.
     pub pins: &'v [MessageId],
     /// Who judges and summarizes.
@@ -47,7 +53,17 @@ impl<'v, 'a> Scene<'v, 'a> {
         counter: &'v Counter,
         budget: u64,
     ) -> Self {
-        Self { history, count, counter, budget, pins: &[], model: None, focus: None }
+        Self {
+            history,
+            count,
+            counter,
+            budget,
+            is_guess: false,
+            spent: Usage::default(),
+            pins: &[],
+            model: None,
+            focus: None,
+        }
     }
 }
 
@@ -82,8 +98,10 @@ pub struct Draft<'v, 'a> {
     notes: Vec<(Place, Note, Words)>,
     removed: Weight,
     added: Weight,
+    focus: Option<Arc<str>>,
     /// What models took while this draft was made.
     pub usage: Usage,
+    failures: Vec<Arc<StrategyError>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,8 +180,38 @@ impl<'v, 'a> Draft<'v, 'a> {
             notes: Vec::new(),
             removed: Weight::default(),
             added: Weight::default(),
+            focus: scene.focus.map(Into::into),
             usage: Usage::default(),
+            failures: Vec::new(),
         }
+    }
+
+    /// What a summary is to dwell on.
+    pub fn focus(&self) -> Option<&str> {
+        self.focus.as_deref()
+    }
+
+    /// Has summaries dwell on something, if it says something.
+    pub fn focus_on(&mut self, focus: &str) {
+        if !focus.is_empty() {
+            self.focus = Some(focus.into());
+        }
+    }
+
+    /// Goes back to an earlier state, for the reason given. What models took since then stays on
+    /// the bill.
+    pub fn undo(&mut self, before: Self, because: StrategyError) {
+        let failures = std::mem::take(&mut self.failures);
+        let usage = self.usage;
+        *self = before;
+        self.usage = usage;
+        self.failures = failures;
+        self.failures.push(Arc::new(because));
+    }
+
+    /// Why edits were undone.
+    pub fn failures(&self) -> &[Arc<StrategyError>] {
+        &self.failures
     }
 
     /// What it is a draft of.
@@ -236,7 +284,9 @@ impl<'v, 'a> Draft<'v, 'a> {
     pub fn drop_message(&mut self, message: MessageId) -> bool {
         let Some(found) = self.history().messages().get(message.0) else { return false };
         if !found.entries.is_empty() {
-            return found.entry_ids().fold(true, |all, entry| self.drop_entry(entry) && all);
+            let mut all = true;
+            found.entry_ids().for_each(|entry| all &= self.drop_entry(entry));
+            return all;
         }
         match self.turn_of_message[message.0] {
             Some(turn) => self.drop_turn(turn),

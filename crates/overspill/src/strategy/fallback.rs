@@ -34,12 +34,8 @@ impl Strategy for Fallback {
             let before = draft.clone();
             let mut result = self.first.edit(draft).await;
             for next in &self.next {
-                if result.is_ok() {
-                    break;
-                }
-                let usage = draft.usage;
-                *draft = before.clone();
-                draft.usage = usage;
+                let Err(error) = result else { break };
+                draft.undo(before.clone(), error);
                 result = next.edit(draft).await;
             }
             result

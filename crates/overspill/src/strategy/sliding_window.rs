@@ -1,6 +1,7 @@
 //! Drops the oldest turns.
 
-use super::{Draft, Strategy, StrategyError, done};
+use super::draft::RECEIPT;
+use super::{Draft, Limit, Strategy, StrategyError, done};
 use crate::BoxFuture;
 use crate::count::Weight;
 use crate::entry::{Entry, Kind, MessageId, Role};
@@ -13,12 +14,14 @@ use crate::entry::{Entry, Kind, MessageId, Role};
 ///
 /// Use it last in a stack, where nothing else brings the history down: it costs no model call, but
 /// all that was said leaves the view, and the cache breaks behind the first message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlidingWindow {
     /// How much of the end stays.
     pub keep: Keep,
     /// Whether the first message of the user stays.
     pub keep_first_user: bool,
+    /// It stops once the request is at this size; `None` drops all it may.
+    pub until: Option<Limit>,
 }
 
 /// How much of the end of a history stays.
@@ -33,7 +36,7 @@ pub enum Keep {
 impl Default for SlidingWindow {
     /// The last 40 messages, and the first of the user: about the newest twenty steps of an agent.
     fn default() -> Self {
-        Self { keep: Keep::Messages(40), keep_first_user: true }
+        Self { keep: Keep::Messages(40), keep_first_user: true, until: None }
     }
 }
 
@@ -105,7 +108,14 @@ impl Strategy for SlidingWindow {
     ) -> BoxFuture<'f, Result<(), StrategyError>> {
         let cut = self.keep.safe_cutoff(draft);
         let first = first_user(draft).filter(|_| self.keep_first_user);
+        // What says what left takes its place too.
+        let budget = draft.scene().budget;
+        let enough =
+            self.until.map_or(0, |limit| limit.tokens(budget)).saturating_sub(RECEIPT.tokens());
         for message in (0..cut.0).map(MessageId) {
+            if draft.tokens() <= enough {
+                break;
+            }
             if Some(message) != first {
                 draft.drop_message(message);
                 continue;

@@ -97,11 +97,10 @@ impl Summarize {
         if older.news <= Weight::of_tokens(self.summary_tokens.saturating_mul(WORTH)) {
             return Ok(());
         }
-        let scene = draft.scene();
-        if scene.model.is_none() {
+        if draft.scene().model.is_none() {
             return Err(SummaryError::new("there is no model to summarize with").into());
         }
-        let prompt = prompt(self, &scene, &older);
+        let prompt = prompt(self, draft, &older);
         for entry in older.leaves {
             draft.drop_entry(entry);
         }

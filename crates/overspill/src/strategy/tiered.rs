@@ -25,24 +25,16 @@ impl Strategy for Tiered {
     ) -> BoxFuture<'f, Result<(), StrategyError>> {
         Box::pin(async move {
             let target = self.target.tokens(draft.scene().budget);
-            let mut failed = None;
             for tier in &self.tiers {
                 if draft.tokens() <= target {
                     return Ok(());
                 }
                 let before = draft.clone();
                 if let Err(error) = tier.edit(draft).await {
-                    // What the model was paid for the attempt stays on the bill.
-                    let usage = draft.usage;
-                    *draft = before;
-                    draft.usage = usage;
-                    failed = Some(error);
+                    draft.undo(before, error);
                 }
             }
-            match failed.filter(|_| draft.tokens() > target) {
-                Some(error) => Err(error),
-                None => Ok(()),
-            }
+            Ok(())
         })
     }
 

@@ -3,7 +3,7 @@
 use super::{Older, Summarize};
 use crate::count::Weight;
 use crate::measure::grouped;
-use crate::strategy::Scene;
+use crate::strategy::Draft;
 use crate::strategy::transcript::{Transcript, clipped, size};
 use crate::summary::{fenced, unforgeable};
 
@@ -72,7 +72,8 @@ const NOTES_SHARE: u64 = 4;
 const FOCUS_CHARS: usize = 1_000;
 
 /// The prompt. It is as big as the room for the transcript, and a thousand tokens at most.
-pub(super) fn prompt(how: &Summarize, scene: &Scene<'_, '_>, older: &Older<'_>) -> String {
+pub(super) fn prompt(how: &Summarize, draft: &Draft<'_, '_>, older: &Older<'_>) -> String {
+    let scene = draft.scene();
     let room = Weight::of_tokens(how.transcript.tokens(scene.budget)).0;
     let notes_chars = usize::try_from(room / NOTES_SHARE).unwrap_or(usize::MAX);
     let notes = clipped(&older.summaries.join("\n\n"), notes_chars);
@@ -83,7 +84,7 @@ pub(super) fn prompt(how: &Summarize, scene: &Scene<'_, '_>, older: &Older<'_>) 
         return_chars: how.return_chars,
     };
     let transcript = transcript.newest(&older.parts);
-    let focus = clipped(scene.focus.unwrap_or_default().trim(), FOCUS_CHARS);
+    let focus = clipped(draft.focus().unwrap_or_default().trim(), FOCUS_CHARS);
 
     let suffix = unforgeable(&[&notes, &transcript, &focus], "");
     let mut prompt = String::with_capacity(notes.len() + transcript.len() + 4_000);

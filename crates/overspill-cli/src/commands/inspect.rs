@@ -1,0 +1,134 @@
+//! `overspill inspect`: what a conversation's tokens are spent on.
+
+use overspill::Marker;
+use overspill::count::Counter;
+use overspill::entry::{EntryId, Kind, Role};
+use overspill::history::History;
+use serde::Serialize;
+
+use super::conversation;
+use crate::cli;
+use crate::failure::Failure;
+use crate::output::{self, Out, grouped};
+
+/// How much of a part's text a table shows, in characters.
+const SHOWN_CHARS: usize = 40;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    format: &'static str,
+    tokens: u64,
+    /// Whether the provider's own report stands for a part of it.
+    anchored: bool,
+    instructions_and_tools: u64,
+    messages: usize,
+    turns: usize,
+    faults: Vec<String>,
+    entries: Vec<Row>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    message: usize,
+    role: &'static str,
+    kind: &'static str,
+    tool: Option<String>,
+    tokens: u64,
+    handles: Vec<String>,
+    starts: String,
+}
+
+pub(crate) fn inspect(common: &cli::Common, args: &cli::Inspect) -> Result<u8, Failure> {
+    let conversation = conversation::read(args.file.as_ref(), args.format)?;
+    let history = conversation.history();
+    let count = Counter::default().count(&history);
+    let mut entries: Vec<Row> = (0..history.entries().len())
+        .map(|at| row(&history, EntryId(at), count.entry(EntryId(at)).tokens()))
+        .collect();
+    if !args.in_order {
+        entries.sort_by_key(|row| std::cmp::Reverse(row.tokens));
+    }
+    let report = Report {
+        format: conversation.format().name(),
+        tokens: count.tokens(),
+        anchored: count.is_anchored(),
+        instructions_and_tools: count.preamble().tokens(),
+        messages: history.messages().len(),
+        turns: history.turns().len(),
+        faults: history.faults().iter().map(ToString::to_string).collect(),
+        entries,
+    };
+    let mut out = Out::new();
+    if common.json {
+        out.json(&report)?;
+        return Ok(out.flush().map(|()| 0)?);
+    }
+    let shown = args.limit.unwrap_or(report.entries.len()).min(report.entries.len());
+    let rows = report.entries[..shown].iter().map(|row| {
+        vec![
+            row.message.to_string(),
+            row.role.to_owned(),
+            row.kind.to_owned(),
+            row.tool.clone().unwrap_or_default(),
+            grouped(row.tokens),
+            row.handles.first().unwrap_or(&row.starts).clone(),
+        ]
+    });
+    let head = ["MESSAGE", "ROLE", "KIND", "TOOL", "TOKENS", "HANDLE OR TEXT"];
+    out.text(&output::table(&head, &[0, 4], rows.collect()))?;
+    let source = if report.anchored { "reported and estimated" } else { "estimated" };
+    let more = match report.entries.len() - shown {
+        0 => String::new(),
+        more => format!("{} more parts. ", grouped(more as u64)),
+    };
+    out.text(&format!(
+        "\n{more}{} messages of format {}, {} turns, {} tokens ({source}), {} of them instructions and tools\n",
+        grouped(report.messages as u64),
+        report.format,
+        grouped(report.turns as u64),
+        grouped(report.tokens),
+        grouped(report.instructions_and_tools),
+    ))?;
+    for fault in &report.faults {
+        out.text(&format!("fault: {fault}\n"))?;
+    }
+    Ok(out.flush().map(|()| 0)?)
+}
+
+fn row(history: &History<'_>, id: EntryId, tokens: u64) -> Row {
+    let entry = &history.entries()[id.0];
+    let starts: String = entry.text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
+    Row {
+        message: entry.message.0,
+        role: role(entry.role),
+        kind: kind(&entry.kind),
+        tool: history.tool_of(id).map(str::to_owned),
+        tokens,
+        handles: Marker::handles(&entry.text).map(|handle| handle.to_string()).collect(),
+        starts,
+    }
+}
+
+pub(super) fn role(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+    }
+}
+
+pub(super) fn kind(kind: &Kind<'_>) -> &'static str {
+    match kind {
+        Kind::Text => "text",
+        Kind::Thinking => "thinking",
+        Kind::Call { .. } => "call",
+        Kind::Return { .. } => "return",
+        Kind::Image(_) => "image",
+        Kind::ServerCall { .. } => "server call",
+        Kind::ServerReturn { .. } => "server return",
+        Kind::Refusal => "refusal",
+        Kind::Boundary => "compaction",
+        _ => "other",
+    }
+}
