@@ -67,3 +67,6 @@ pub enum StrategyError {
 fn done<'f>() -> BoxFuture<'f, Result<(), StrategyError>> {
     Box::pin(std::future::ready(Ok(())))
 }
+
+#[cfg(test)]
+mod talk;

@@ -9,7 +9,7 @@ use super::transcript::Part;
 use super::{Draft, Keep, Limit, Strategy, StrategyError};
 use crate::BoxFuture;
 use crate::count::Weight;
-use crate::entry::{EntryId, MessageId, Note, Role};
+use crate::entry::{EntryId, Kind, MessageId, Note, Role};
 use crate::history::Words;
 use crate::summary::SummaryError;
 
@@ -122,10 +122,17 @@ impl Summarize {
             if message.entries.is_empty() {
                 older.empty.push(MessageId(at));
             }
+            let stays_itself = |id: EntryId| {
+                let entry = &history.entries()[id.0];
+                let is_kept = kept[at] && entry.role == Role::User && entry.note().is_none();
+                draft.is_fixed(id) || is_kept
+            };
+            let stays_in_part = message.entry_ids().any(stays_itself);
             for id in message.entry_ids().filter(|id| draft.has_entry(*id)) {
                 let entry = &history.entries()[id.0];
-                let stays = draft.is_fixed(id)
-                    || entry.role == Role::User && entry.note().is_none() && kept[at];
+                // What nobody knows leaves only with its whole message.
+                let hangs_on = matches!(entry.kind, Kind::Other) && history.turn_of(id).is_none();
+                let stays = stays_itself(id) || hangs_on && stays_in_part;
                 if !stays {
                     older.leaves.push(id);
                 }

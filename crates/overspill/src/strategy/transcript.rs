@@ -2,7 +2,7 @@
 //! for anything else.
 
 use crate::count::Counter;
-use crate::cut::{Keep, Truncate};
+use crate::cut::{Gap, Keep, Truncate};
 use crate::entry::{Entry, EntryId, Kind, Role};
 use crate::history::History;
 use crate::measure::{count_chars, counted, grouped};
@@ -30,9 +30,8 @@ pub(super) struct Part {
 /// What opens every line of a part.
 const INDENT: &str = "  ";
 
-/// No part takes more than this share of the room, in characters: a character is at most four
-/// bytes, a byte at most a token, and a token weighs four; so the newest part always fits.
-const LARGEST_PART: u64 = 16;
+/// No part takes more than this share of the room, so that the newest eight are always there.
+const LARGEST_PART: u64 = 8;
 
 /// How big a text is for a model's window: four to a token. Without a tokenizer its bytes are
 /// counted, because four bytes are about a token in every script, and four characters are not.
@@ -43,10 +42,28 @@ pub(super) fn size(counter: &Counter, text: &str) -> u64 {
 /// Both ends of a text that is too long, and how much is missing between them.
 pub(super) fn clipped(text: &str, max_chars: usize) -> String {
     let how = Truncate { max_chars, keep: Keep::HeadAndTail, keep_tail_lines: 0 };
-    let gap = |gap: &crate::cut::Gap| {
-        format!("\n[… {} characters left out here …]\n", grouped(gap.chars()))
-    };
+    let gap = |gap: &Gap| format!("\n[… {} characters left out here …]\n", grouped(gap.chars()));
     how.cut(text, &gap).map_or_else(|| text.to_owned(), |cut| cut.text)
+}
+
+/// What is `shown` of so many characters, or as many times half of them until it is no bigger than
+/// `most`; and how big it is.
+pub(super) fn fitting(
+    counter: &Counter,
+    most: u64,
+    max_chars: usize,
+    shown: impl Fn(usize) -> String,
+) -> (String, u64) {
+    // No character is smaller than one.
+    let mut chars = usize::try_from(most).unwrap_or(usize::MAX).min(max_chars);
+    loop {
+        let text = shown(chars);
+        let size = size(counter, &text);
+        if size <= most || chars == 0 {
+            return (text, size);
+        }
+        chars /= 2;
+    }
 }
 
 impl Transcript<'_, '_> {
@@ -56,8 +73,8 @@ impl Transcript<'_, '_> {
         let mut room = self.room;
         let mut shown = Vec::new();
         for part in parts.iter().rev() {
-            let text = self.part(*part);
-            let Some(left) = room.checked_sub(size(self.counter, &text)) else { break };
+            let (text, size) = self.part(*part);
+            let Some(left) = room.checked_sub(size) else { break };
             room = left;
             shown.push(text);
         }
@@ -78,17 +95,20 @@ impl Transcript<'_, '_> {
         &self.history.entries()[part.entry.0]
     }
 
-    fn part(&self, part: Part) -> String {
+    /// A part, and how big it is.
+    fn part(&self, part: Part) -> (String, u64) {
         let entry = self.entry(part);
-        let largest = usize::try_from(self.room / LARGEST_PART).unwrap_or(usize::MAX);
         let most = match entry.kind {
-            Kind::Text | Kind::Refusal => largest,
-            _ => largest.min(self.return_chars),
+            Kind::Text | Kind::Refusal => usize::MAX,
+            _ => self.return_chars,
         };
         let stays = if part.stays { ", stays" } else { "" };
-        let mut out = format!("[{}{stays}]\n", self.says(part.entry, entry));
-        indent(&clipped(&entry.text, most), &mut out);
-        out
+        let heading = format!("[{}{stays}]\n", self.says(part.entry, entry));
+        fitting(self.counter, self.room / LARGEST_PART, most, |chars| {
+            let mut out = heading.clone();
+            indent(&clipped(&entry.text, chars), &mut out);
+            out
+        })
     }
 
     fn says(&self, id: EntryId, entry: &Entry<'_>) -> String {

@@ -29,7 +29,7 @@ const MOST_KNOWN: usize = 10_000;
 /// response with many calls. One call with its return takes a few hundred.
 const TURN_ROOM: u64 = 8_000;
 
-/// How many characters of a return, of arguments or of a text the excerpt of a turn shows.
+/// How many characters of a return, or of arguments, the excerpt of a turn shows.
 const EXCERPT_CHARS: usize = 500;
 
 /// How big the excerpts of the task are.
@@ -213,4 +213,28 @@ async fn ask(
         let message = format!("not a list of {steps} numbers from 0 to {BEST}: {text}");
         SummaryError::new(message).with_usage(usage)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_so_many_judgements_are_remembered() {
+        let digest = |n: u32| *blake3::hash(&n.to_le_bytes()).as_bytes();
+        let judgements = Judgements::default();
+        let given =
+            |range: std::ops::Range<u32>| -> Vec<_> { range.map(|n| (digest(n), 1.0)).collect() };
+        let most = MOST_KNOWN as u32;
+        judgements.remember(&given(0..most), &[]);
+        assert_eq!(judgements.lock().len(), MOST_KNOWN);
+        // One more: what the history at hand does not hold is forgotten.
+        judgements.remember(&given(most..most + 1), &[digest(0), digest(most)]);
+        let known = judgements.lock();
+        assert_eq!(known.len(), 2);
+        assert!(known.contains_key(&digest(0)) && known.contains_key(&digest(most)));
+        drop(known);
+        judgements.remember(&given(0..2 * most), &(0..2 * most).map(digest).collect::<Vec<_>>());
+        assert!(judgements.lock().len() <= MOST_KNOWN);
+    }
 }

@@ -4,7 +4,7 @@ use super::{Older, Summarize};
 use crate::count::Weight;
 use crate::measure::grouped;
 use crate::strategy::Draft;
-use crate::strategy::transcript::{Transcript, clipped, size};
+use crate::strategy::transcript::{Transcript, clipped, fitting};
 use crate::summary::{fenced, unforgeable};
 
 const ROLE: &str = "\
@@ -65,22 +65,24 @@ is one.
 - Begin with the first heading, and end with the last note.
 ";
 
-/// A summary that is handed back takes at most this share of the room, in characters.
+/// A summary that is handed back takes at most this share of the room.
 const NOTES_SHARE: u64 = 4;
 
 /// How many characters of a focus are passed on: it is a sentence or two.
 const FOCUS_CHARS: usize = 1_000;
 
-/// The prompt. It is as big as the room for the transcript, and a thousand tokens at most.
+/// The prompt. The room for the transcript bounds the notes and what leaves; the rest is about a
+/// thousand tokens.
 pub(super) fn prompt(how: &Summarize, draft: &Draft<'_, '_>, older: &Older<'_>) -> String {
     let scene = draft.scene();
     let room = Weight::of_tokens(how.transcript.tokens(scene.budget)).0;
-    let notes_chars = usize::try_from(room / NOTES_SHARE).unwrap_or(usize::MAX);
-    let notes = clipped(&older.summaries.join("\n\n"), notes_chars);
+    let notes = older.summaries.join("\n\n");
+    let (notes, taken) =
+        fitting(scene.counter, room / NOTES_SHARE, usize::MAX, |chars| clipped(&notes, chars));
     let transcript = Transcript {
         history: scene.history,
         counter: scene.counter,
-        room: room.saturating_sub(size(scene.counter, &notes)),
+        room: room.saturating_sub(taken),
         return_chars: how.return_chars,
     };
     let transcript = transcript.newest(&older.parts);
