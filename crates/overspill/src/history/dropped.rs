@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{History, Remainder};
 use crate::entry::{Entry, EntryId, Kind, Note, Role};
-use crate::measure::counted;
+use crate::measure::{count_chars, counted};
 use crate::store::Handle;
 
 /// What leaves a history whole, in order. A warning of ours is not among it.
@@ -36,6 +36,16 @@ impl<'h, 'a> Dropped<'h, 'a> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// How many characters a model reads in it; of what is more than text, those of its JSON.
+    pub(super) fn chars(&self) -> u64 {
+        let chars = |id: &EntryId| {
+            let entry = &self.history.entries()[id.0];
+            let is_text = !entry.holds_more && !entry.text.is_empty();
+            count_chars(if is_text { &entry.text } else { entry.raw }.as_bytes())
+        };
+        self.entries.iter().map(chars).sum()
     }
 
     /// A JSON list, each record byte for byte.
