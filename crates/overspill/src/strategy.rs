@@ -79,5 +79,6 @@ fn done<'f>() -> BoxFuture<'f, Result<(), StrategyError>> {
 }
 
 #[cfg(test)]
-mod tests;
 mod talk;
+#[cfg(test)]
+mod tests;

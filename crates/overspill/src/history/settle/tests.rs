@@ -189,9 +189,11 @@ impl TextModel for Script {
 }
 
 fn summarizing(answers: Vec<Result<Summary, SummaryError>>) -> Result<SettledPlan, SettleError> {
-    let history = history(LINES, Rules::default());
+    // A note has to be shorter than what it stands for.
+    let lines = LINES.replace("done", &"done".repeat(100));
+    let history = history(&lines, Rules::default());
     let mut plan = Plan::default();
-    plan.drop_turn(&history.turns()[0]);
+    history.turns().iter().for_each(|turn| plan.drop_turn(turn));
     for _ in &answers {
         plan.insert(MessageId(1), Note::Summary, Words::written("Sum it up."));
     }
@@ -210,7 +212,7 @@ fn a_model_writes_and_is_paid() {
         before: MessageId(1),
         text: format!("<overspill-summary>\n{text}\n</overspill-summary>"),
     };
-    assert_eq!(settled.changes()[2..], [inserted("It grepped."), inserted("It was done.")]);
+    assert_eq!(settled.changes()[3..], [inserted("It grepped."), inserted("It was done.")]);
     assert_eq!(settled.usage(), Usage { requests: 2, input_tokens: 20, output_tokens: 2 });
 }
 
