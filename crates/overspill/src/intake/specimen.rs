@@ -210,7 +210,7 @@ impl Specimen {
         match &self.body {
             Body::Held(held) => {
                 let marker = if self.kind == Kind::Json { not_stored_nor_json } else { not_stored };
-                truncate.cut(&held.text(), &marker).map(|cut| cut.text)
+                truncate.cut_marked(&held.text(), &marker).map(|cut| cut.text)
             }
             Body::Streamed(streamed) => Some(streamed.cut.clone()),
         }

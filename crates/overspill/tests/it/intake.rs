@@ -80,16 +80,16 @@ fn a_big_return_becomes_marker_and_excerpt_and_every_byte_reads_back() {
 #[test]
 fn the_band_with_the_largest_threshold_that_fits_decides() {
     let bands = [
-        Band::new(100, Truncate { max_chars: 90, ..Truncate::default() }.into()),
+        Band::new(200, Truncate { max_chars: 160, ..Truncate::default() }.into()),
         Band::new(1_000, Spill::default().into()),
         Band::new(5_000, Action::Passthrough),
     ];
     let limits = builder().bands(bands).build().unwrap();
-    let seen = [99, 100, 999, 5_000, 50_000].map(|n| {
+    let seen = [199, 200, 999, 5_000, 50_000].map(|n| {
         let admitted = admit(&limits, "word ".repeat(n / 5 + 1)[..n].to_owned());
         admitted.reductions.first().map(|reduction| (reduction.action, reduction.over))
     });
-    let truncate = Some(("truncate", 100));
+    let truncate = Some(("truncate", 200));
     assert_eq!(seen, [None, truncate, truncate, None, None]);
     let admitted = admit(&limits, log(300));
     assert_eq!(admitted.reductions[0].action, "spill");
@@ -448,6 +448,18 @@ fn a_policy_that_cannot_work_is_refused_when_it_is_built() {
     assert!(matches!(without_model, Err(PolicyError::NoSummarizer { .. })));
     let twice = builder().bands([spill_from(5), spill_from(5)].concat()).build();
     assert!(matches!(twice, Err(PolicyError::Bands(_))));
+    for max_chars in [0, 1, Truncate::MIN_CHARS - 1, Truncate::MIN_CHARS] {
+        let truncate = Truncate { max_chars, ..Truncate::default() };
+        let chain = Action::from(Spill::default()).or(truncate);
+        let cut = builder().bands([Band::new(1, chain)]).build();
+        match cut {
+            Ok(_) => assert_eq!(max_chars, Truncate::MIN_CHARS),
+            Err(error) => {
+                assert!(matches!(error, PolicyError::TooShort { .. }), "{error}");
+                assert!(error.to_string().contains("allow 160 at least"), "{error}");
+            }
+        }
+    }
     for name in ["", "read tool", "é", &"x".repeat(65)] {
         let named = builder().read_tool_name(name).build();
         assert!(matches!(named, Err(PolicyError::ReadToolName { .. })), "{name}");
