@@ -3,6 +3,8 @@
 use std::fmt::{self, Display};
 use std::io;
 
+use overspill::StoreError;
+
 /// The exit status when something is not found, does not match, is damaged, or failed.
 pub(crate) const NOT_DONE: u8 = 1;
 
@@ -82,7 +84,7 @@ impl Display for Failure {
 ///
 /// A store says its hint on the same line, since what it says may have to fit on one; a message
 /// may repeat its cause.
-pub(crate) fn explain(error: &dyn std::error::Error) -> String {
+pub(crate) fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     let (mut text, mut hints) = (String::new(), String::new());
     for cause in std::iter::successors(Some(error), |error| error.source()) {
         let message = cause.to_string();
@@ -96,13 +98,19 @@ pub(crate) fn explain(error: &dyn std::error::Error) -> String {
             text.push_str(what);
             parts.for_each(|hint| hints.push_str(&format!("\nhint: {hint}")));
         }
+        if let Some(StoreError::Conflict { name }) = cause.downcast_ref() {
+            hints.push_str(&format!(
+                "\nhint: `overspill verify {name}` looks at it; once the damaged file {name} is \
+                 removed from the store's folder, this output can be stored again"
+            ));
+        }
     }
     text + &hints
 }
 
 #[cfg(test)]
 mod tests {
-    use overspill::{StoreError, Warning};
+    use overspill::Warning;
 
     use super::*;
 

@@ -81,7 +81,7 @@ pub(crate) fn error(failure: &Failure) {
 }
 
 /// Says what could not be done.
-pub(crate) fn warning(warning: &dyn Error) {
+pub(crate) fn warning(warning: &(dyn Error + 'static)) {
     say("warning", "33", &explain(warning));
 }
 

@@ -219,6 +219,9 @@ fn an_index_that_is_no_file_hides_nothing() {
     let index = bench.store().join(format!("{handle}.idx"));
     std::fs::remove_file(&index).unwrap();
     std::fs::create_dir(&index).unwrap();
+    bench.stored_numbers(5_000);
+    fs::remove_file(bench.store().join(&handle)).unwrap();
+    bench.stored_numbers(5_000);
     bench.assert(&["list"]).assert().success();
     bench.assert(&["verify"]).assert().success();
     bench.assert(&["export", &handle]).assert().success();

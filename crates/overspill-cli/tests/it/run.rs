@@ -286,6 +286,28 @@ fn bands_of_a_tool_apply_by_its_name() {
 }
 
 #[test]
+fn a_damaged_payload_that_stands_in_the_way_says_how_to_mend_it() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let file = bench.store().join(&handle);
+    fs::write(&file, numbers(5_000).replace('7', "8")).unwrap();
+    let picture = bench.picture(&["run", "--", "seq", "5000"]);
+    assert!(picture.contains("left out here and not stored"), "{picture}");
+    let said = picture.split_once("--- stderr\n").unwrap().1;
+    insta::assert_snapshot!(said, @r"
+    overspill: warning: spill could not store the output of seq: the bytes stored as cli/seq.zfxgah7paglff4jzg67cqabw6i no longer match their digest; nothing was overwritten
+    hint: `overspill verify cli/seq.zfxgah7paglff4jzg67cqabw6i` looks at it; once the damaged file cli/seq.zfxgah7paglff4jzg67cqabw6i is removed from the store's folder, this output can be stored again
+    --- exit status 0
+    ");
+
+    let verified = bench.picture(&["verify", &handle]);
+    assert!(verified.contains("damaged") && verified.ends_with("exit status 1\n"), "{verified}");
+    fs::remove_file(&file).unwrap();
+    assert_eq!(bench.stored_numbers(5_000), handle);
+    assert!(bench.stdout(&["export", &handle]) == numbers(5_000));
+}
+
+#[test]
 fn several_runs_at_once_share_a_store() {
     let bench = Bench::new();
     let children: Vec<_> = (0..8)
