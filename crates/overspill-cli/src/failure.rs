@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::io;
 
 use overspill::StoreError;
+use rustix::io::Errno;
 
 /// The exit status when something is not found, does not match, is damaged, or failed.
 pub(crate) const NOT_DONE: u8 = 1;
@@ -52,9 +53,28 @@ impl Failure {
         self
     }
 
+    /// Says that a command was not started, where that was for want of what the system gives.
+    pub(crate) fn before_start(self) -> Self {
+        let io_errors = self.error.chain().filter_map(|cause| cause.downcast_ref());
+        match io_errors.filter_map(shortage).next() {
+            Some(hint) => self.context("the command was not started").hint(hint),
+            None => self,
+        }
+    }
+
     /// Whether it is only that nobody reads the output any more.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.error.downcast_ref::<io::Error>().is_some_and(is_closed_pipe)
+    }
+}
+
+/// What to do where the system has no more of something to give.
+pub(crate) fn shortage(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE | Errno::NFILE => Some("end what holds files open, or raise `ulimit -n`"),
+        Errno::AGAIN => Some("end other processes, or raise `ulimit -u`"),
+        Errno::NOMEM => Some("end what takes much memory, or raise `ulimit -v`"),
+        _ => None,
     }
 }
 

@@ -35,6 +35,7 @@
 //! links it anew.
 
 mod fault;
+mod elsewhere;
 mod folder;
 mod staged;
 mod lease;
@@ -48,7 +49,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
-use blocking::unblock;
 use bytes::Bytes;
 use overspill::BoxFuture;
 use overspill::item::{RunId, ToolCall};
@@ -59,6 +59,7 @@ use overspill::store::{
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, retry_on_intr};
 
+use elsewhere::unblock;
 use fault::sort;
 use folder::{Folder, Root, stat_of};
 use staged::{Cleaning, Staged, clean_leftovers};
@@ -72,7 +73,8 @@ const ORPHANED_AFTER: Duration = Duration::from_secs(3600);
 /// Stores blobs as files under one root.
 ///
 /// It keeps nothing open between operations: where the root was removed, the next write makes it
-/// anew. Blocking work runs on a thread pool of its own, so any executor will do.
+/// anew. Blocking work runs on a thread pool of its own, so any executor will do; where the process
+/// can have no thread, it is done in place.
 #[derive(Debug, Clone)]
 pub struct LocalStore {
     root: Arc<Root>,
@@ -101,8 +103,8 @@ impl LocalStore {
     ///
     /// A sweep starts when a blob is opened to be written and the last one, of whatever process,
     /// was ten minutes ago, or a tenth of the age that payloads may have. It runs beside the
-    /// writes, which do not wait for it, and what it cannot do is a matter for
-    /// [`sweep_warnings`](Self::sweep_warnings) alone.
+    /// writes, which do not wait for it (where the process can have no thread, there is none), and
+    /// what it cannot do is a matter for [`sweep_warnings`](Self::sweep_warnings) alone.
     #[must_use]
     pub fn with_retention(mut self, retention: Retention) -> Self {
         let sweeper = || Arc::new(Sweeper::new(Arc::clone(&self.root), retention));

@@ -258,7 +258,9 @@ fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Out
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(paths.len().max(1));
     thread::scope(|scope| -> Result<(), Failure> {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Where fewer can be had, fewer will do.
+        let worker = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (1..threads).map_while(worker).collect();
         work()?;
         for worker in workers {
             worker.join().map_err(|_| Failure::new("a session could not be replayed"))??;
