@@ -206,7 +206,7 @@ pub(crate) struct Grep {
     pub(crate) pattern: String,
     /// The handle, or its beginning
     pub(crate) handle: String,
-    /// Take the pattern for a regular expression
+    /// Take the pattern for a regular expression, looked for in each line by itself
     #[arg(long, short = 'E')]
     pub(crate) regex: bool,
     /// Lines to show around each match

@@ -314,6 +314,12 @@ impl Block {
         self.end.number.saturating_sub(self.start.number)
     }
 
+    /// Whether its first line is cut off what comes before: no `\n` is between this block and the one
+    /// before.
+    pub fn is_continued(&self) -> bool {
+        self.start.state.is_continued()
+    }
+
     /// Whether its last line is cut off what follows: no `\n` is between this block and the next.
     pub fn is_cut_off(&self) -> bool {
         self.next.is_some_and(ScanState::is_continued)
