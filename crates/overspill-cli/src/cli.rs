@@ -247,16 +247,17 @@ pub(crate) struct Show {
 
 /// Read payloads through and compare them with what was stored
 ///
-/// Computes each digest again. Ends with status 1 if a payload is damaged or missing; a missing or
-/// damaged index loses nothing and is only mentioned.
+/// Computes each digest again. Ends with status 1 if a payload is damaged, missing or cannot be read,
+/// which is also said of anything but a file that stands in its place; a missing or damaged index
+/// loses nothing and is only mentioned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   overspill verify                all of them
   overspill verify cli/cargo
 
-With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\" or
-\"missing\".")]
+With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\", \"missing\" or
+\"unreadable\".")]
 pub(crate) struct Verify {
     /// Handles, or their beginnings; none, or the word `all`, for everything
     #[arg(value_name = "HANDLE")]

@@ -164,6 +164,26 @@ impl LocalStore {
         unblock(move || lease::take(&root, handle.run(), ttl)).await
     }
 
+    /// The handles under which something stands that is no file: a folder, a link, a pipe. The store
+    /// put nothing like it there, does not list it, and refuses to read it.
+    pub async fn strangers(&self) -> Result<Vec<Handle>, StoreError> {
+        let root = Arc::clone(&self.root);
+        unblock(move || {
+            let mut found = Vec::new();
+            let Some(root) = root.open()? else { return Ok(found) };
+            for run in runs(&root, None)? {
+                each_payload(&root, &run, &mut |handle, stat| {
+                    if stat.is_none() {
+                        found.push(handle);
+                    }
+                })?;
+            }
+            found.sort_unstable();
+            Ok(found)
+        })
+        .await
+    }
+
     /// Removes what crashed writers left: staged files that no living process holds, and indexes
     /// whose payload never came. Returns how many files it removed.
     ///
@@ -321,12 +341,19 @@ fn list_run(
     run: &str,
     found: &mut Vec<(Handle, BlobStat)>,
 ) -> Result<(), StoreError> {
+    each_payload(root, run, &mut |handle, stat| found.extend(stat.map(|stat| (handle, stat))))
+}
+
+/// Hands out what stands under a payload's name in a run, with its length and age if it is a file.
+fn each_payload(
+    root: &Folder,
+    run: &str,
+    found: &mut dyn FnMut(Handle, Option<BlobStat>),
+) -> Result<(), StoreError> {
     let Some(folder) = root.folder_if_one(run)? else { return Ok(()) };
     for file in folder.names()? {
-        if let Ok(handle) = format!("{run}/{file}").parse::<Handle>()
-            && let Some(stat) = folder.stat_if_file(&file)?
-        {
-            found.push((handle, stat));
+        if let Ok(handle) = format!("{run}/{file}").parse::<Handle>() {
+            found(handle, folder.stat_if_file(&file)?);
         }
     }
     Ok(())

@@ -23,7 +23,12 @@ pub(crate) fn verify(common: &cli::Common, args: &cli::Verify) -> Result<u8, Fai
     let shelf = Shelf::open(&settings)?;
     let is_all = args.handles.is_empty() || args.handles == ["all"];
     let handles: Vec<Handle> = if is_all {
-        block_on(shelf.store.list(None))?.into_iter().map(|(handle, _)| handle).collect()
+        let listed = block_on(shelf.store.list(None))?;
+        let mut all: Vec<_> = listed.into_iter().map(|(handle, _)| handle).collect();
+        // What is no payload cannot be listed, but stands in the way of one.
+        all.extend(block_on(shelf.store.strangers())?);
+        all.sort_unstable();
+        all
     } else {
         args.handles.iter().map(|text| shelf.handle(text)).collect::<Result<_, _>>()?
     };

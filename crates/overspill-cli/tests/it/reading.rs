@@ -174,6 +174,38 @@ fn verify_finds_damage() {
 }
 
 #[test]
+fn verify_finds_what_is_no_payload_in_a_payloads_place() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let stands = |name: &str| bench.store().join("cli").join(format!("{name}.{}", "a".repeat(26)));
+    fs::create_dir(stands("folder")).unwrap();
+    std::os::unix::fs::symlink(bench.store().join(&handle), stands("link")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", stands("broken")).unwrap();
+    let fifo = stands("fifo");
+    assert!(bench.program("mkfifo", &[fifo.to_str().unwrap()]).status().unwrap().success());
+    for args in [&["verify", "--json"][..], &["verify", "all", "--json"]] {
+        let output = bench.output(args);
+        assert_eq!(output.status.code(), Some(1));
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let states: Vec<_> = found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                let (handle, state) =
+                    (one["handle"].as_str().unwrap(), one["state"].as_str().unwrap());
+                (handle.split_once('.').unwrap().0, state)
+            })
+            .collect();
+        let unreadable = ["cli/broken", "cli/fifo", "cli/folder", "cli/link"];
+        let unreadable = unreadable.map(|handle| (handle, "unreadable"));
+        assert_eq!(states, [&unreadable[..], &[("cli/seq", "ok")]].concat());
+    }
+    // Nothing else minds.
+    assert_eq!(bench.json(&["list", "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn export_gives_the_bytes_and_overwrites_nothing() {
     let bench = Bench::new();
     let handle = bench.stored_numbers(5_000);
