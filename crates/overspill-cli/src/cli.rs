@@ -383,7 +383,9 @@ Examples:
   overspill replay run.jsonl --policy spill-2000-1000 --json
 
 With --json: {\"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\"}], \"by_session\",
-\"skipped\"}. Sizes are characters; reductions and shares are percent.")]
+\"skipped\", \"skipped_lines\": [{\"path\", \"lines\"}], \"unanswered\"}; the last three are why recordings
+could not be read, lines that are not valid JSON, and recordings in which the model never answers.
+Sizes are characters; reductions and shares are percent.")]
 pub(crate) struct Replay {
     /// Files and folders of recordings
     #[arg(required = true, value_name = "PATH")]
