@@ -269,8 +269,8 @@ pub(crate) struct Verify {
 /// What expires, the table `retention` of overspill.toml says, or in its place these flags; without either,
 /// nothing does.
 /// Deletes the oldest first to come under a size, but nothing of the last hour, and nothing that is
-/// under a lease. Removes what crashed writers left, builds missing indexes again, and removes
-/// empty runs. Ends with status 1 if something could not be done.
+/// under a lease. Removes what crashed writers left, builds missing and damaged indexes again, and
+/// removes empty runs. Ends with status 1 if something could not be done.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -280,7 +280,8 @@ Examples:
 
 With --json: {\"dry_run\", \"expired\": [{\"handle\", \"bytes\", \"modified\", \"cause\"}],
 \"kept\": [{\"handle\", \"bytes\", \"modified\", \"leased\"}], \"leftovers\", \"indexes\", \"warnings\"}, where
-the last but one are how many files of crashed writers and how many missing indexes there were.")]
+the last but one are how many files of crashed writers, and how many missing or damaged indexes,
+there were.")]
 pub(crate) struct Prune {
     /// Show what would go and what would stay, and do nothing
     #[arg(long, short = 'n')]

@@ -184,6 +184,19 @@ impl LocalStore {
         .await
     }
 
+    /// Deletes the index of a payload, which stays: for one that is damaged, and is to be built again
+    /// with [`Stored::reindex`](overspill::store::Stored::reindex). What is not there is no error.
+    pub async fn delete_index(&self, handle: &Handle) -> Result<(), StoreError> {
+        let (root, handle) = (Arc::clone(&self.root), handle.clone());
+        unblock(move || {
+            let Some(root) = root.open()? else { return Ok(()) };
+            let Some(folder) = root.folder(handle.run())? else { return Ok(()) };
+            let _alone = folder.lock_alone()?;
+            folder.remove(&BlobName::Index(handle).file()).map(drop)
+        })
+        .await
+    }
+
     /// Removes what crashed writers left: staged files that no living process holds, and indexes
     /// whose payload never came. Returns how many files it removed.
     ///

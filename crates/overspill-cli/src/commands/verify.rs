@@ -77,8 +77,8 @@ async fn check(shelf: &Shelf, handle: &Handle) -> Result<String, StoreError> {
     let mut progress = Progress::of_bytes(handle.as_str(), bytes);
     let index = match stored.verify(&mut |done| progress.set(done)).await? {
         IndexHealth::Sound => "",
-        IndexHealth::Missing => "; the index is missing, and is computed for every read",
-        IndexHealth::Damaged => "; the index is damaged, and is computed for every read",
+        IndexHealth::Missing => "; the index is missing: `overspill prune` builds it again",
+        IndexHealth::Damaged => "; the index is damaged: `overspill prune` builds it again",
     };
     Ok(format!("{} bytes{index}", output::grouped(bytes)))
 }
