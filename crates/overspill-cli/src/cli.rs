@@ -93,6 +93,24 @@ fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
+fn some_age(text: &str) -> Result<Age, String> {
+    match text.parse::<Age>().map_err(|error| error.to_string())? {
+        age if age.0.is_zero() => Err(keeps_nothing()),
+        age => Ok(age),
+    }
+}
+
+fn some_size(text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>().map_err(|error| error.to_string())? {
+        ByteSize(0) => Err(keeps_nothing()),
+        size => Ok(size),
+    }
+}
+
+fn keeps_nothing() -> String {
+    "it is 0, which keeps nothing; leave it out to keep everything".to_owned()
+}
+
 /// Run a command and show its output, reduced where it is long
 ///
 /// Standard output and standard error become one stream. It is stored while the command runs, and
@@ -225,7 +243,7 @@ Examples:
   overspill list --run cli --json
 
 With --json: [{\"handle\", \"tool\", \"bytes\", \"lines\", \"modified\"}], where \"modified\" is in seconds
-since 1970 and a damaged payload has {\"damaged\": WHAT} instead of tool and lines.")]
+since 1970 (negative before) and a damaged payload has {\"damaged\": WHAT} instead of tool and lines.")]
 pub(crate) struct List {
     /// Only this run's
     #[arg(long = "run", value_name = "ID")]
@@ -287,10 +305,10 @@ pub(crate) struct Prune {
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// Delete what is older, such as 12h, 7d or 4w
-    #[arg(long, value_name = "AGE")]
+    #[arg(long, value_name = "AGE", value_parser = some_age)]
     pub(crate) older_than: Option<Age>,
     /// Delete the oldest until all payloads together are no larger, such as 500MB or 1GB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = some_size)]
     pub(crate) max_size: Option<ByteSize>,
 }
 

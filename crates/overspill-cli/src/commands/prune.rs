@@ -28,7 +28,7 @@ struct Report {
 struct Goes {
     handle: Handle,
     bytes: u64,
-    modified: u64,
+    modified: i64,
     cause: String,
     #[serde(skip)]
     age: String,
@@ -38,7 +38,7 @@ struct Goes {
 struct Stays {
     handle: Handle,
     bytes: u64,
-    modified: u64,
+    modified: i64,
     leased: bool,
     #[serde(skip)]
     age: String,

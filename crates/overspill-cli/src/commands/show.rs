@@ -15,7 +15,7 @@ use crate::shelf::Shelf;
 struct Shown<'a> {
     #[serde(flatten)]
     receipt: &'a Receipt,
-    modified: u64,
+    modified: i64,
     index: &'static str,
 }
 

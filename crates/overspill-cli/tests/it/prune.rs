@@ -70,6 +70,19 @@ fn the_size_cap_warns_of_what_it_spares() {
 }
 
 #[test]
+fn a_limit_that_keeps_nothing_is_refused() {
+    let bench = Bench::new();
+    bench.stored_numbers(5_000);
+    for limit in [["--older-than", "0s"], ["--older-than", "0w"], ["--max-size", "0GB"]] {
+        let output = bench.output(&["prune", limit[0], limit[1]]);
+        assert_eq!(output.status.code(), Some(2), "{limit:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("it is 0, which keeps nothing"), "{said}");
+    }
+    bench.handle();
+}
+
+#[test]
 fn a_damaged_index_is_damaged_for_everyone_until_it_is_built_again() {
     let bench = Bench::new();
     let handle = bench.stored_numbers(100_000);

@@ -221,6 +221,47 @@ fn export_gives_the_bytes_and_overwrites_nothing() {
     assert_picture!(bench.picture(&["export", "cli/seq", "-o", "no/such/folder/out"]));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_named() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(50_000);
+    for args in [
+        &["export", handle.as_str()][..],
+        &["read", &handle],
+        &["grep", "1", &handle],
+        &["list", "--json"],
+        &["show", &handle],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = bench.command(args).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with("overspill: error: standard output could not be written: No space"),
+            "{args:?}: {said}"
+        );
+    }
+    bench.write("file", "");
+    assert_picture!(bench.picture(&["export", "cli/seq", "-o", "/dev/full", "--force"]));
+    let nowhere = bench.path("none/x");
+    assert_picture!(bench.picture(&["export", "cli/seq", "-o", nowhere.to_str().unwrap()]));
+    assert_picture!(bench.picture(&["export", "cli/seq", "-o", "file/x"]));
+}
+
+#[test]
+fn times_before_1970_are_negative() {
+    use std::time::{Duration, SystemTime};
+
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let old = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
+    fs::File::open(bench.store().join(&handle)).unwrap().set_modified(old).unwrap();
+    assert_eq!(bench.json(&["list", "--json"])[0]["modified"], -2);
+    assert_eq!(bench.json(&["show", &handle, "--json"])["modified"], -2);
+    assert_eq!(bench.json(&["prune", "-n", "--json"])["kept"][0]["modified"], -2);
+}
+
 #[test]
 fn a_closed_pipe_is_no_error() {
     let bench = Bench::new();
