@@ -25,7 +25,7 @@ impl Out {
 
     /// Writes bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes).map_err(named)
+        self.0.write_all(bytes).map_err(|error| named(&error))
     }
 
     /// Writes text, and ends its last line.
@@ -36,24 +36,24 @@ impl Out {
 
     /// Writes a value over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.0, value).map_err(|error| named(error.into()))?;
+        serde_json::to_writer_pretty(&mut self.0, value).map_err(|error| named(&error.into()))?;
         self.bytes(b"\n")
     }
 
     /// Writes a value on one line.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.0, value).map_err(|error| named(error.into()))?;
+        serde_json::to_writer(&mut self.0, value).map_err(|error| named(&error.into()))?;
         self.bytes(b"\n")
     }
 
     /// Writes what is gathered; whatever is printed must end with it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.0.flush().map_err(named)
+        self.0.flush().map_err(|error| named(&error))
     }
 }
 
 /// The error, and what could not be written; its kind stays, since a closed pipe is none.
-fn named(error: io::Error) -> io::Error {
+fn named(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("standard output could not be written: {error}"))
 }
 
