@@ -619,10 +619,7 @@ mod clear_tool_results {
         ));
         let after = script.after(&keep(0));
         let text = &after.messages[2].parts[0].text;
-        assert!(
-            text.ends_with(&format!("(an excerpt of {handle})")),
-            "{text}"
-        );
+        assert!(text.ends_with(&format!("(an excerpt of {handle})")), "{text}");
         check_stays(&after, &keep(0));
     }
 
