@@ -1,105 +1,21 @@
 //! `overspill replay`: what a policy would have saved and kept in recorded sessions.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZero;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use futures_lite::future::block_on;
-use overspill::config::Preset;
-use overspill::{Action, Band, Spill, ToolCall, ToolOutputLimits, Truncate, Unit};
-use overspill_replay::{
-    Figures, HeadTail, Item, Keep, PerResult, Policy, ReadError, Reduced, Reduction, Session,
-    evaluate, files, read,
-};
-use overspill_store::MemoryStore;
+use overspill::window::{self, WindowOptions};
+use overspill_replay::{Figures, ReadError, Reduction, Session, evaluate, files, recording};
 use serde::Serialize;
 
+use super::named::Named;
 use crate::cli;
 use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, Progress};
-
-/// Characters that a marker takes above an excerpt, at most, with the short handles given here.
-const MARKER_CHARS: usize = 200;
-
-/// A policy by its name on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
-    /// Everything is sent as it was.
-    None,
-    /// Head and tail of every result over so many characters.
-    HeadTail(usize),
-    /// What a preset does to every result.
-    Preset(Preset),
-    /// Spills results from so many characters on, to so many with the marker.
-    Spill(u64, usize),
-}
-
-impl FromStr for Named {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let numbers = |text: &str| -> Option<Vec<usize>> {
-            text.split('-').map(|number| number.parse().ok()).collect()
-        };
-        if name == "none" {
-            return Ok(Self::None);
-        }
-        if let Some([over]) = name.strip_prefix("headtail-").and_then(numbers).as_deref() {
-            return Ok(Self::HeadTail(*over));
-        }
-        if let Some([over, view]) = name.strip_prefix("spill-").and_then(numbers).as_deref()
-            && *view > MARKER_CHARS
-        {
-            return Ok(Self::Spill(*over as u64, *view));
-        }
-        name.parse().map(Self::Preset).map_err(|_| {
-            "it must be none, default, lean, headtail-N (over N characters, 500 of each end) or \
-             spill-N-M (from N characters on, M stay with the marker; M over 200)"
-                .to_owned()
-        })
-    }
-}
-
-impl std::fmt::Display for Named {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::HeadTail(over) => write!(f, "headtail-{over}"),
-            Self::Preset(preset) => f.write_str(preset.name()),
-            Self::Spill(over, view) => write!(f, "spill-{over}-{view}"),
-        }
-    }
-}
-
-impl Named {
-    fn policy(&self) -> Result<Box<dyn Policy>, Failure> {
-        let bands: Vec<Band> = match self {
-            Self::None => return Ok(Box::new(Keep::default())),
-            Self::HeadTail(over) => return Ok(Box::new(HeadTail::over(*over))),
-            Self::Preset(preset) => preset.bands(&Unit::Characters).iter().cloned().collect(),
-            Self::Spill(over, view) => {
-                let spill = Spill { preview_chars: view - MARKER_CHARS };
-                vec![Band::new(*over, Action::from(spill).or(Truncate::default()))]
-            }
-        };
-        let store = std::sync::Arc::new(MemoryStore::new());
-        let limits = ToolOutputLimits::builder().store(store).bands(bands).build()?;
-        Ok(Box::new(PerResult::new(move |item: &Item| reduced(&limits, item))))
-    }
-}
-
-/// What the product makes of one recorded result.
-fn reduced(limits: &ToolOutputLimits, item: &Item) -> Option<Reduced> {
-    let call = ToolCall::new("replay", format!("r{}", item.id.0), &*item.tool);
-    let admitted = block_on(limits.admit(&call, &*item.text));
-    let reduction = admitted.reductions.first()?;
-    let handle = reduction.receipt.is_some();
-    Some(Reduced { text: admitted.output.text()?.into(), handle })
-}
 
 /// One policy's row; as `--json` writes it.
 #[derive(Debug, Serialize)]
@@ -125,6 +41,15 @@ struct Replayed {
     rows: Vec<Row>,
     by_session: Vec<SessionRows>,
     skipped: Vec<String>,
+    skipped_lines: Vec<SkippedLines>,
+    unanswered: Vec<PathBuf>,
+}
+
+/// Lines of a recording that are not valid JSON; as `--json` writes it.
+#[derive(Debug, Serialize)]
+struct SkippedLines {
+    path: PathBuf,
+    lines: usize,
 }
 
 pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Failure> {
@@ -135,11 +60,40 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
     }
     let mut paths = Vec::new();
     for path in &args.paths {
+        path.metadata().map_err(|error| cannot_look_at(path, error))?;
         paths.extend(files(path)?);
     }
-    let (sessions, skipped) = measure(&paths, &policies, args.long)?;
+    let Outcome { sessions, skipped, skipped_lines, unanswered, short } =
+        measure(&paths, &policies, args.long)?;
     for error in &skipped {
         output::warning(error);
+    }
+    for SkippedLines { path, lines } in &skipped_lines {
+        let lines = match lines {
+            1 => "1 line is not valid JSON and was passed over".to_owned(),
+            lines => format!(
+                "{} lines are not valid JSON and were passed over",
+                output::grouped(*lines as u64)
+            ),
+        };
+        output::notice(&format!("{}: {lines}", path.display()));
+    }
+    // What was named is answered for; of what only lies in a folder, there may be many.
+    let (named, found): (Vec<_>, Vec<_>) =
+        unanswered.iter().partition(|path| args.paths.contains(path));
+    for path in named {
+        let path = path.display();
+        output::notice(&format!(
+            "{path}: the model never answers in it, so there is nothing to replay"
+        ));
+    }
+    if !found.is_empty() {
+        let found = output::grouped(found.len() as u64);
+        output::notice(&format!("recordings in which the model never answers: {found}"));
+    }
+    if short > 0 && sessions.is_empty() {
+        let short = output::grouped(short);
+        output::notice(&format!("sessions that are shorter than --long asks for: {short}"));
     }
     let mut sums: Vec<Figures> = vec![Figures::default(); policies.len()];
     for (_, figures) in &sessions {
@@ -169,13 +123,15 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
             })
             .collect(),
         skipped: skipped.iter().map(ToString::to_string).collect(),
+        skipped_lines,
+        unanswered,
     };
 
     let mut out = Out::new();
     if common.json {
         out.json(&replayed)?;
     } else if replayed.sessions == 0 {
-        out.text("no recorded session was found")?;
+        out.text("no recorded session to replay was found")?;
     } else {
         print(&mut out, &replayed, args.by_session)?;
     }
@@ -225,8 +181,28 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-/// The figures of each session under each policy, and the recordings that could not be read.
-type Outcome = (Measured, Vec<ReadError>);
+fn cannot_look_at(path: &Path, error: io::Error) -> Failure {
+    let path = path.display();
+    if error.kind() == io::ErrorKind::NotFound {
+        return Failure::new(format!("{path} does not exist"))
+            .hint("name a file or folder of recordings");
+    }
+    Failure::from(error).context(format!("cannot read {path}"))
+}
+
+/// What came of the recordings.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// The figures of each session under each policy.
+    sessions: Measured,
+    /// Why recordings could not be read.
+    skipped: Vec<ReadError>,
+    skipped_lines: Vec<SkippedLines>,
+    /// Recordings in which the model never answers.
+    unanswered: Vec<PathBuf>,
+    /// How many sessions were left out because only long ones were asked for.
+    short: u64,
+}
 
 type Measured = Vec<((PathBuf, String, &'static str), Vec<Figures>)>;
 
@@ -242,8 +218,11 @@ fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Out
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = paths.get(i) else { return Ok(()) };
-            let outcome = match read(path) {
-                Ok(sessions) => Ok(replay_all(&sessions, policies, only_long)?),
+            let outcome = match recording(path) {
+                Ok(recording) => {
+                    let measured = replay_all(&recording.sessions, policies, only_long)?;
+                    Ok((recording.skipped_lines, recording.sessions.len(), measured))
+                }
                 Err(error) => Err(error),
             };
             if let Ok(mut done) = done.lock() {
@@ -258,21 +237,32 @@ fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Out
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(paths.len().max(1));
     thread::scope(|scope| -> Result<(), Failure> {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Where fewer can be had, fewer will do.
+        let worker = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (1..threads).map_while(worker).collect();
         work()?;
         for worker in workers {
             worker.join().map_err(|_| Failure::new("a session could not be replayed"))??;
         }
         Ok(())
     })?;
-    let (mut measured, mut skipped) = (Vec::new(), Vec::new());
-    for (_, outcome) in done.into_inner().unwrap_or_default() {
+    let mut all = Outcome::default();
+    for (i, outcome) in done.into_inner().unwrap_or_default() {
         match outcome {
-            Ok(sessions) => measured.extend(sessions),
-            Err(error) => skipped.push(error),
+            Ok((lines, sessions, measured)) => {
+                if lines > 0 {
+                    all.skipped_lines.push(SkippedLines { path: paths[i].clone(), lines });
+                }
+                if sessions == 0 {
+                    all.unanswered.push(paths[i].clone());
+                }
+                all.short += (sessions - measured.len()) as u64;
+                all.sessions.extend(measured);
+            }
+            Err(error) => all.skipped.push(error),
         }
     }
-    Ok((measured, skipped))
+    Ok(all)
 }
 
 fn replay_all(
@@ -280,11 +270,13 @@ fn replay_all(
     policies: &[Named],
     only_long: bool,
 ) -> Result<Measured, Failure> {
+    // The recordings seldom say which model it was; what nobody knows has the usual window.
+    let window = window::resolve("", &WindowOptions::default());
     let mut measured = Vec::new();
     for session in sessions.iter().filter(|session| !only_long || session.is_long()) {
         let figures = policies
             .iter()
-            .map(|named| Ok(evaluate(session, &mut *named.policy()?)))
+            .map(|named| Ok(evaluate(session, &mut *named.policy(&window)?)))
             .collect::<Result<Vec<_>, Failure>>()?;
         let name = (session.path.clone(), session.sub.clone(), session.format.name());
         measured.push((name, figures));

@@ -17,6 +17,9 @@ use crate::summary::{TextModel, Usage};
 /// third of it is base32.
 pub(super) const MARKER: Weight = Weight(360);
 
+/// The same of one that only names its handle.
+pub(super) const BARE_MARKER: Weight = Weight(180);
+
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
 pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
 
@@ -237,6 +240,14 @@ impl<'v, 'a> Draft<'v, 'a> {
     /// The history, without the edits.
     pub fn history(&self) -> &'v History<'a> {
         self.scene.history
+    }
+
+    /// The first entry that no request has sent yet: the newest response was the answer to the last
+    /// one, so it and all behind it are new.
+    pub fn sent(&self) -> EntryId {
+        let history = self.history();
+        let first = history.turns().last().and_then(|turn| turn.response.first());
+        EntryId(first.map_or(0, |message| history.messages()[message.0].entries.start))
     }
 
     /// Tokens of the request with the edits, and with the words that tell what left.
@@ -594,7 +605,7 @@ impl<'v, 'a> Draft<'v, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::MARKER;
+    use super::{BARE_MARKER, MARKER};
     use crate::item::ToolCall;
     use crate::marker::{Below, Marker, ReadVia};
     use crate::store::{Digest, Handle, PartName, Receipt};
@@ -613,10 +624,14 @@ mod tests {
             tool: "t".into(),
         };
         let via = ReadVia::Tool("t".repeat(64));
-        for below in [Below::Nothing, Below::Ends { left_out: 99_999_999 }] {
+        for (below, weight) in [
+            (Below::Nothing, MARKER),
+            (Below::Ends { left_out: 99_999_999 }, MARKER),
+            (Below::Bare, BARE_MARKER),
+        ] {
             let marker = Marker::new(&receipt, receipt.chars, "characters", None, below, &via);
             let chars = marker.as_str().len() as u64;
-            assert!(chars <= MARKER.0, "{chars}");
+            assert!(chars <= weight.0, "{chars}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::Draft;
-use super::draft::MARKER;
+use super::draft::BARE_MARKER;
 use crate::count::Weight;
 use crate::entry::{Entry, EntryId};
 use crate::history::{Field, Words};
@@ -23,8 +23,7 @@ const SHORT_CHARS: u64 = 200;
 pub(super) const MEMBER: &str = "overspill";
 
 /// The words of that member, besides the marker.
-const WORDS: &str = "Not an argument: the tool got all of them whole, and what was long is only \
-                     left out of this record of the call. New calls need their arguments in full. ";
+const WORDS: &str = "Cut from this record only; the tool got it whole. Write new calls in full. ";
 
 /// The object that stands in place of a call's arguments, and what it weighs at most; `None` where
 /// it stands there already.
@@ -44,15 +43,15 @@ pub(super) fn stub(draft: &Draft<'_, '_>, call: EntryId) -> Option<(Vec<(String,
         let (shown, field) = if chars <= SHORT_CHARS {
             (Cow::Borrowed(value.get()), Field::Json(value.get().to_owned()))
         } else {
-            let words = format!("({} characters, left out here)", grouped(chars));
+            let words = format!("({} characters)", grouped(chars));
             (format!("{words:?}").into(), Field::Words(Words::text(words)))
         };
         written += &format!("{}:{shown},", serde_json::Value::from(&*key));
         object.push((key, field));
     }
-    let words = Words::text(WORDS).then(Words::marker(Below::Nothing));
+    let words = Words::text(WORDS).then(Words::marker(Below::Bare));
     object.push((MEMBER.to_owned(), Field::Words(words)));
-    let weight = [draft.scene().counter.text(&written), MARKER].into_iter().sum();
+    let weight = [draft.scene().counter.text(&written), BARE_MARKER].into_iter().sum();
     Some((object, weight))
 }
 
