@@ -86,6 +86,8 @@ pub struct Draft<'v, 'a> {
     states: Vec<State>,
     /// Entries that have to stay, whatever a strategy says.
     fixed: Vec<bool>,
+    /// Messages that have to stay, also where they hold no entry.
+    pinned: Vec<bool>,
     /// The same for turns: one fixed part keeps the others.
     fixed_turns: Vec<bool>,
     dropped_turns: Vec<bool>,
@@ -171,6 +173,7 @@ impl<'v, 'a> Draft<'v, 'a> {
             scene,
             states: vec![State::Kept; fixed.len()],
             fixed,
+            pinned,
             dropped_turns: vec![false; fixed_turns.len()],
             fixed_turns,
             turn_of_message,
@@ -327,7 +330,8 @@ impl<'v, 'a> Draft<'v, 'a> {
 
     fn take_out_empty(&mut self, message: MessageId) -> bool {
         // An empty message below the reach stands before what a provider compacted.
-        let closed = self.history().messages()[message.0].entries.start < self.history().reach().0;
+        let closed = self.pinned[message.0]
+            || self.history().messages()[message.0].entries.start < self.history().reach().0;
         if !closed && std::mem::replace(&mut self.kept[message.0], 0) > 0 {
             self.messages_left -= 1;
         }
@@ -543,10 +547,12 @@ impl<'v, 'a> Draft<'v, 'a> {
                 && history.messages()[*message].entries.start >= history.reach().0
         };
         let system = |message: &usize| {
-            history.messages()[*message]
-                .entry_ids()
-                .filter(|id| self.has_entry(*id))
-                .all(|entry| history.entries()[entry.0].role == Role::System)
+            let found = &history.messages()[*message];
+            let mut kept = found.entry_ids().filter(|id| self.has_entry(*id));
+            match found.entries.is_empty() {
+                true => found.role == Role::System,
+                false => kept.all(|entry| history.entries()[entry.0].role == Role::System),
+            }
         };
         let found = (first..messages).find(|message| stands_free(message) && !system(message));
         Some(MessageId(found.unwrap_or(messages)))

@@ -272,7 +272,7 @@ impl Tokenizer for Bytes {
 #[test]
 fn the_transcript_fits_the_window_whatever_was_said() {
     for unit in ["word ", "{\"a\":1,", "東京都", "🙂", "\n", "\r"] {
-        let long = unit.repeat(20_000);
+        let long = unit.repeat(4_000);
         let mut talk = Talk::of(&format!("u {}", Note::Summary.wrap("{n}").replace('\n', "¶")));
         for bit in talk.messages.iter_mut().flat_map(|message| &mut message.bits) {
             bit.text = bit.text.replace('¶', "\n").replace("{n}", &long);
@@ -372,7 +372,7 @@ fn the_tail_may_be_counted_in_tokens() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(5000))]
     #[test]
     fn any_history_is_as_valid_as_before(
         talk in talks(),
@@ -410,9 +410,11 @@ proptest! {
         match bench.settle(&talk, &plan) {
             Ok(settled) => {
                 let after = talk.apply(&settled);
-                // Pins are positions, so they are other messages now.
+                // Pins are positions, so they are other messages now. And where the whole
+                // history is older, what was newest is no longer once a note stands behind it.
                 let bench = Bench::new(&Writer);
-                if pins.is_empty() {
+                let all = matches!(keep, Keep::Messages(0) | Keep::Tokens(0));
+                if pins.is_empty() && !all {
                     prop_assert!(
                         bench.plan(&after, &how).unwrap().0.is_empty(),
                         "{}\n{}", talk.show(), after.show()
