@@ -6,10 +6,13 @@
 
 mod child;
 mod commands;
+mod history;
+mod incumbent;
 mod library;
 mod payload;
 mod rounds;
 mod row;
+mod wire;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,6 +36,10 @@ struct Args {
     /// files. One in memory says nothing of what a sync costs.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    /// Measures the incumbent as well, with a Python that has it installed; `benches/incumbent.py`
+    /// says how
+    #[arg(long, value_name = "PYTHON")]
+    incumbent: Option<PathBuf>,
     #[command(subcommand)]
     inner: Option<Inner>,
 }
@@ -101,9 +108,14 @@ fn main() -> Result<ExitCode> {
     let mut rows = Vec::new();
     rows.extend(library::excerpts(scale)?);
     rows.push(library::strip_ansi(scale)?);
+    rows.extend(history::rows(scale)?);
     rows.extend(commands::rows(scale, folder.path())?);
     rows.extend(library::spills(scale, folder.path())?);
     rows.extend(library::time_to_live(scale, folder.path())?);
+    rows.extend(wire::rows(scale)?);
+    if let Some(python) = &args.incumbent {
+        incumbent::compare(python, scale, folder.path(), &mut rows)?;
+    }
 
     let report = Report::new(args.quick, folder.path(), rows);
     if args.json {

@@ -416,7 +416,7 @@ pub(crate) struct Replay {
 #[command(after_help = "\
 Examples:
   overspill fit --budget 20000 request.json > smaller.json
-  overspill fit --budget 20000 --dry-run request.json
+  overspill fit --budget 80% --model claude-sonnet-4-5 --dry-run request.json
   curl ... | overspill fit --format anthropic --budget 100000 --strategy clear-tool-results
 
 A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"},
@@ -426,9 +426,13 @@ pub(crate) struct Fit {
     /// The conversation; by default standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// How many tokens the whole request may have, instructions and tools included
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: u64,
+    /// How much the whole request may have, instructions and tools included: tokens (20000), or a
+    /// part of what the model takes (80%)
+    #[arg(long, value_name = "BUDGET")]
+    pub(crate) budget: crate::commands::Budget,
+    /// The model it is for; by default the one the request names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
     /// Its format; by default told by its content: chat, responses, anthropic, gemini, pydantic-ai
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,

@@ -9,17 +9,19 @@ mod fit;
 mod grep;
 mod inspect;
 mod list;
+mod named;
 mod pipe;
 mod prune;
 mod read;
+mod refit;
 mod replay;
 mod run;
 mod show;
 mod verify;
 mod view;
 
-pub(crate) use fit::Name as StrategyName;
-pub(crate) use replay::Named;
+pub(crate) use fit::{Budget, Name as StrategyName};
+pub(crate) use named::Named;
 
 use crate::cli::{Cli, Command, Config};
 use crate::failure::Failure;

@@ -85,6 +85,11 @@ pub(crate) fn warning(warning: &dyn Error) {
     say("warning", "33", &explain(warning));
 }
 
+/// Says on standard error what was done, where standard output is taken.
+pub(crate) fn report(message: &str) {
+    let _ = writeln!(io::stderr().lock(), "{message}");
+}
+
 /// Says something that a person should know.
 pub(crate) fn notice(message: &str) {
     say("warning", "33", message);

@@ -1,6 +1,5 @@
-//! Why a request cannot be read, or a plan not applied.
+//! Why bytes cannot be read as a conversation.
 
-use overspill::history::Refusal;
 use thiserror::Error;
 
 use crate::Format;
@@ -46,17 +45,4 @@ impl From<Malformed> for WireError {
     fn from(Malformed { at, what }: Malformed) -> Self {
         Self::NotJson { at, what }
     }
-}
-
-/// Why a settled plan cannot be applied. The conversation is as it was.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ApplyError {
-    /// The plan is another history's, or would leave an invalid one.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// What was written does not read back as the format. It is a fault of this library, and
-    /// nothing was changed.
-    #[error("what was written does not read back")]
-    Unreadable(#[from] WireError),
 }

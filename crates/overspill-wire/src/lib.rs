@@ -31,7 +31,7 @@
 //! let (run, via) = ("run".into(), ReadVia::Tool("read_tool_result".into()));
 //! let settled = settle(&history, &plan, &Ports::new(&run, &store, &via)).await?;
 //!
-//! let smaller = conversation.apply(&settled)?.to_bytes();
+//! let smaller = conversation.apply(&settled)?;
 //! let text = std::str::from_utf8(&smaller)?;
 //! assert!(text.contains(r#"{"role":"user","content":"caf\u00e9?", "x":1.0}"#));
 //! assert!(text.contains("One answer left: [overspill: ") && !text.contains("Yes."));
@@ -47,5 +47,5 @@ mod splice;
 mod conversation;
 
 pub use conversation::Conversation;
-pub use error::{ApplyError, WireError};
+pub use error::WireError;
 pub use format::Format;

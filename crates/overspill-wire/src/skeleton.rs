@@ -59,6 +59,7 @@ pub(crate) struct PartAt {
     pub(crate) signature: Option<Span>,
     pub(crate) cache_marker: bool,
     pub(crate) cited: bool,
+    pub(crate) holds_more: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -169,6 +170,7 @@ impl Skeleton {
             signature: None,
             cache_marker: false,
             cited: false,
+            holds_more: false,
         });
         if let Some(message) = self.messages.last_mut() {
             message.parts.end = self.parts.len();
@@ -223,6 +225,7 @@ impl Skeleton {
             tools: self.tools.iter().map(|span| span.of(text)).collect(),
             model: self.model.map(|span| decode(span.of(text))),
         });
+        builder.reserve(self.messages.len(), self.parts.len());
         for message in &self.messages {
             builder.message(message.role, message.span.of(text));
             if message.continues {
@@ -276,6 +279,7 @@ impl Skeleton {
         entry.cache_marker = part.cache_marker;
         entry.cited = part.cited;
         entry.replaceable = part.place != Place::Nowhere;
+        entry.holds_more = part.holds_more;
         entry
     }
 }

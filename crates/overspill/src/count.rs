@@ -7,14 +7,23 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::entry::{Entry, EntryId, Kind, MessageId};
+use crate::entry::{Entry, EntryId, Image, ImageSource, Kind, MessageId};
 use crate::history::{History, Preamble};
+use crate::image::{self, ImageRule, Provider};
 use crate::measure::{CHARS_PER_TOKEN, Tokenizer, count_chars};
 
 /// Counts tokens; by default it estimates four characters to be one.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Counter {
     tokenizer: Option<Arc<dyn Tokenizer>>,
+    images: ImageRule,
+}
+
+impl Default for Counter {
+    /// Estimates, and counts pictures as OpenAI's newest models do.
+    fn default() -> Self {
+        Self { tokenizer: None, images: ImageRule::of("", Provider::default()) }
+    }
 }
 
 /// Parts of a token, as many to one as there are characters to an estimated token: so estimates
@@ -58,8 +67,17 @@ pub struct Count {
 
 impl Counter {
     /// Counts with a tokenizer.
-    pub fn with(tokenizer: Arc<dyn Tokenizer>) -> Self {
-        Self { tokenizer: Some(tokenizer) }
+    #[must_use]
+    pub fn tokenizer(mut self, tokenizer: Arc<dyn Tokenizer>) -> Self {
+        self.tokenizer = Some(tokenizer);
+        self
+    }
+
+    /// Counts pictures by a model's rule.
+    #[must_use]
+    pub fn images(mut self, rule: ImageRule) -> Self {
+        self.images = rule;
+        self
     }
 
     /// Counts a history, and what is sent before it.
@@ -93,9 +111,17 @@ impl Counter {
         instructions.chain(tools).sum()
     }
 
+    fn image(&self, image: &Image<'_>) -> u64 {
+        let size = match &image.source {
+            ImageSource::Base64(base64) => image::size(base64),
+            ImageSource::Elsewhere(_) => None,
+        };
+        self.images.tokens(size, image.detail.as_deref())
+    }
+
     fn entry(&self, entry: &Entry<'_>) -> Weight {
-        let images = |images: &[crate::entry::Image<'_>]| -> Weight {
-            images.iter().map(|_| Weight::of_tokens(IMAGE_TOKENS)).sum()
+        let images = |images: &[Image<'_>]| -> Weight {
+            images.iter().map(|image| Weight::of_tokens(self.image(image))).sum()
         };
         let text = self.text(&entry.text);
         let beside = match &entry.kind {
@@ -111,9 +137,6 @@ impl Counter {
         [text, beside].into_iter().sum()
     }
 }
-
-/// What an image is counted as.
-const IMAGE_TOKENS: u64 = 1_600;
 
 impl fmt::Debug for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -275,6 +275,13 @@ impl<'a> HistoryBuilder<'a> {
         self
     }
 
+    /// Makes room for so many messages and entries.
+    pub fn reserve(&mut self, messages: usize, entries: usize) -> &mut Self {
+        self.messages.reserve(messages);
+        self.entries.reserve(entries);
+        self
+    }
+
     /// Opens the next message, whose original bytes are `raw`.
     pub fn message(&mut self, role: Role, raw: &'a str) -> &mut Self {
         let at = self.entries.len();

@@ -39,6 +39,10 @@
 // it. A test checks it.
 pub mod item;
 pub mod measure;
+pub mod window;
+pub mod image;
+#[cfg(feature = "tiktoken")]
+pub mod tokenizer;
 pub mod lines;
 pub mod ansi;
 pub mod render;

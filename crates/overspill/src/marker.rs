@@ -26,15 +26,23 @@ impl ReadVia {
     }
 }
 
-/// What stands below a marker.
+/// What of the payload stands below a marker, or around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Below {
     /// Nothing of the payload.
     Nothing,
+    /// Nothing, and it is not said how to read it: where many markers stand in one history, the
+    /// read tool's own description says so once.
+    Bare,
     /// Verbatim lines of it.
     Excerpt {
         /// How many of its lines are shown whole.
         lines: u64,
+    },
+    /// Its end, verbatim; its beginning stands above.
+    Ends {
+        /// How many characters between the two are left out.
+        left_out: u64,
     },
     /// What a model wrote about it.
     Summary,
@@ -73,12 +81,22 @@ impl Marker {
         }
         text.push_str(&format!(", {}, ", counted(receipt.lines, "line")));
         text.push_str(BEFORE_HANDLE);
-        text.push_str(&via.instruction(&receipt.handle));
         match below {
+            Below::Bare => text.push_str(receipt.handle.as_str()),
+            _ => text.push_str(&via.instruction(&receipt.handle)),
+        }
+        match below {
+            Below::Bare => text.push(']'),
             Below::Nothing => text.push_str(". Nothing of it is shown]"),
             Below::Excerpt { lines: 0 } => text.push_str(". Excerpt:]"),
             Below::Excerpt { lines } => {
                 text.push_str(&format!(". Excerpt ({}):]", counted(lines, "line")));
+            }
+            Below::Ends { left_out } => {
+                text.push_str(&format!(
+                    ". {} characters of it are left out here]",
+                    grouped(left_out)
+                ));
             }
             Below::Summary => text.push_str(". A model's summary of it:]"),
         }
@@ -98,7 +116,7 @@ impl Marker {
         // A marker ends where the next opens, so that each part of the text is looked at once.
         text.split(OPENING).skip(1).filter_map(|marker| {
             let (_, behind) = marker.lines().next()?.split_once(BEFORE_HANDLE)?;
-            behind.split(';').next()?.parse().ok()
+            behind.split([';', ']']).next()?.parse().ok()
         })
     }
 }
@@ -152,7 +170,10 @@ mod tests {
     fn a_marker_parses_back_to_the_handle_it_shows() {
         let receipt = receipt();
         for via in [ReadVia::Tool("mcp__x__read".into()), ReadVia::Command] {
-            for below in [Below::Nothing, Below::Excerpt { lines: 1 }, Below::Summary] {
+            let ends = Below::Ends { left_out: 9 };
+            for below in
+                [Below::Nothing, Below::Bare, Below::Excerpt { lines: 1 }, ends, Below::Summary]
+            {
                 let marker = Marker::new(&receipt, 42_000, "tokens", None, below, &via);
                 let text = format!("before\n{}\nafter", marker.as_str());
                 assert_eq!(

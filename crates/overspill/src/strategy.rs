@@ -4,14 +4,19 @@
 //! stores nothing and changes nothing; what comes out is a [`Plan`]. Strategies can follow one
 //! another on one draft, each seeing what those before it left.
 
+mod clamp_oversized;
 mod clear_tool_results;
+mod cost_gate;
+mod deduplicate_file_reads;
 mod draft;
 mod fallback;
+mod file_keys;
 mod limit_warner;
 mod receipt;
 mod relevance;
 mod report_usage;
 mod sliding_window;
+mod store_arguments;
 mod stub;
 mod summarize;
 mod tiered;
@@ -26,13 +31,18 @@ use thiserror::Error;
 use crate::BoxFuture;
 use crate::summary::SummaryError;
 
+pub use clamp_oversized::ClampOversized;
 pub use clear_tool_results::ClearToolResults;
+pub use cost_gate::{CacheRates, CostGate, CostOfEdits, HORIZON};
+pub use deduplicate_file_reads::{DeduplicateFileReads, OutdatedBy};
 pub use draft::{Draft, Scene};
 pub use fallback::Fallback;
+pub use file_keys::{FileAccess, FileKeys, FileUse};
 pub use limit_warner::LimitWarner;
 pub use relevance::Relevance;
 pub use report_usage::{ReportUsage, WindowUsage};
 pub use sliding_window::{Keep, SlidingWindow};
+pub use store_arguments::StoreArguments;
 pub use summarize::Summarize;
 pub use tiered::Tiered;
 pub use trigger::{Limit, Trigger, Triggered};
@@ -69,4 +79,4 @@ fn done<'f>() -> BoxFuture<'f, Result<(), StrategyError>> {
 }
 
 #[cfg(test)]
-mod talk;
+mod tests;

@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use overspill::count::Counter;
+use overspill::image::{ImageRule, Provider};
 use overspill_wire::{Conversation, Format};
 
 use crate::failure::Failure;
@@ -46,4 +48,14 @@ pub(super) fn read(
             .context(format!("{name} is no conversation of format {}", format.name()))
             .hint(format!("other formats are {}", formats()))
     })
+}
+
+/// Counts as the model that the conversation is for does.
+pub(super) fn counter(conversation: &Conversation, model: &str) -> Counter {
+    let provider = match conversation.format() {
+        Format::Anthropic => Provider::Anthropic,
+        Format::Gemini => Provider::Google,
+        _ => Provider::OpenAi,
+    };
+    Counter::default().images(ImageRule::of(model, provider))
 }

@@ -12,7 +12,9 @@ use overspill::strategy::{
     ClampOversized, ClearToolResults, DeduplicateFileReads, Keep, Limit, SlidingWindow,
     StoreArguments, Strategy, Tiered,
 };
+use overspill::window::{self, Source, WindowOptions};
 use overspill::{RunId, Store};
+use overspill_wire::Conversation;
 use serde_json::{Value, json};
 
 use super::conversation;
@@ -85,10 +87,15 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     let pins = pins(&history, &args.pin)?;
     let settings = Settings::load(common, &args.policy, None)?;
     let store: Arc<dyn Store> = Arc::new(settings.open_store()?);
-    let budget = Limit::Tokens(args.budget);
+    let said = history.preamble().model.as_deref();
+    let model = args.model.as_deref().or(said).unwrap_or_default().to_owned();
+    let counter = conversation::counter(&conversation, &model);
+    let budget_tokens = budget(args.budget, &model)?;
+    let budget = Limit::Tokens(budget_tokens);
     let tiers = args.strategy.iter().map(|name| name.strategy(args, budget)).collect();
     let strategy = Arc::new(Tiered { tiers, target: budget });
-    let fitter = Fitter::new(strategy, store, args.budget)
+    let fitter = Fitter::new(strategy, store, budget_tokens)
+        .counter(counter.clone())
         .via(ReadVia::Tool(settings.config.read_tool.clone()));
     let occasion = Occasion { pins: &pins, ..Occasion::default() };
     if args.dry_run {
@@ -103,14 +110,15 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     }
     let smaller = match &fitted.plan {
         Some(plan) => conversation.apply(plan)?,
-        None => conversation.clone(),
+        None => conversation.to_bytes(),
     };
     let mut out = Out::new();
-    out.bytes(&smaller.to_bytes())?;
+    out.bytes(&smaller)?;
     out.flush()?;
 
+    let smaller = Conversation::parse(conversation.format(), smaller)?;
     let left = smaller.history();
-    let after = overspill::count::Counter::default().count(&left).tokens();
+    let after = counter.count(&left).tokens();
     let handles: Vec<String> = fitted
         .plan
         .iter()
@@ -121,12 +129,12 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         let report = json!({
             "messages": { "before": history.messages().len(), "after": left.messages().len() },
             "tokens": { "before": fitted.before, "after": after },
-            "budget": args.budget,
+            "budget": budget_tokens,
             "handles": handles,
         });
-        output::notice(&report.to_string());
+        output::report(&report.to_string());
     } else {
-        output::notice(&format!(
+        output::report(&format!(
             "{} messages and {} tokens in, {} and {} out; {} payloads stored",
             grouped(history.messages().len() as u64),
             grouped(fitted.before),
@@ -135,7 +143,7 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
             grouped(handles.len() as u64),
         ));
     }
-    if after > args.budget {
+    if after > budget_tokens {
         let what = "what these strategies may touch is not enough for this budget";
         output::error(&Failure::new(what).hint(
             "give more of them with --strategy, keep less with --keep-messages, or raise --budget",
@@ -143,6 +151,46 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         return Ok(1);
     }
     Ok(0)
+}
+
+/// A budget in tokens, or by what a model takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Budget {
+    Tokens(u64),
+    Percent(f64),
+}
+
+impl FromStr for Budget {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let budget = match text.strip_suffix('%') {
+            Some(percent) => percent.trim().parse().ok().map(Self::Percent),
+            None => text.replace('_', "").parse().ok().map(Self::Tokens),
+        };
+        budget
+            .filter(|budget| match budget {
+                Self::Tokens(tokens) => *tokens > 0,
+                Self::Percent(percent) => *percent > 0.0 && *percent <= 100.0,
+            })
+            .ok_or("it must be a number of tokens, such as 20000, or a part of what the model takes, such as 80%")
+    }
+}
+
+fn budget(budget: Budget, model: &str) -> Result<u64, Failure> {
+    match budget {
+        Budget::Tokens(tokens) => Ok(tokens),
+        Budget::Percent(percent) => {
+            let window = window::resolve(model, &WindowOptions::default());
+            if window.source == Source::Fallback {
+                return Err(Failure::usage(format!(
+                    "nothing is known of how much {model:?} takes"
+                ))
+                .hint("say the budget in tokens, or name another model with --model"));
+            }
+            Ok(window.trigger(percent / 100.0))
+        }
+    }
 }
 
 fn pins(history: &History<'_>, pins: &[usize]) -> Result<Vec<MessageId>, Failure> {

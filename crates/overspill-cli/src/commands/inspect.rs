@@ -1,7 +1,6 @@
 //! `overspill inspect`: what a conversation's tokens are spent on.
 
 use overspill::Marker;
-use overspill::count::Counter;
 use overspill::entry::{EntryId, Kind, Role};
 use overspill::history::History;
 use serde::Serialize;
@@ -41,7 +40,8 @@ struct Row {
 pub(crate) fn inspect(common: &cli::Common, args: &cli::Inspect) -> Result<u8, Failure> {
     let conversation = conversation::read(args.file.as_ref(), args.format)?;
     let history = conversation.history();
-    let count = Counter::default().count(&history);
+    let model = history.preamble().model.as_deref().unwrap_or_default();
+    let count = conversation::counter(&conversation, model).count(&history);
     let mut entries: Vec<Row> = (0..history.entries().len())
         .map(|at| row(&history, EntryId(at), count.entry(EntryId(at)).tokens()))
         .collect();

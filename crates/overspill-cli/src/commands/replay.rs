@@ -3,103 +3,18 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use futures_lite::future::block_on;
-use overspill::config::Preset;
-use overspill::{Action, Band, Spill, ToolCall, ToolOutputLimits, Truncate, Unit};
-use overspill_replay::{
-    Figures, HeadTail, Item, Keep, PerResult, Policy, ReadError, Reduced, Reduction, Session,
-    evaluate, files, read,
-};
-use overspill_store::MemoryStore;
+use overspill::window::{self, WindowOptions};
+use overspill_replay::{Figures, ReadError, Reduction, Session, evaluate, files, read};
 use serde::Serialize;
 
+use super::named::Named;
 use crate::cli;
 use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, Progress};
-
-/// Characters that a marker takes above an excerpt, at most, with the short handles given here.
-const MARKER_CHARS: usize = 200;
-
-/// A policy by its name on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
-    /// Everything is sent as it was.
-    None,
-    /// Head and tail of every result over so many characters.
-    HeadTail(usize),
-    /// What a preset does to every result.
-    Preset(Preset),
-    /// Spills results from so many characters on, to so many with the marker.
-    Spill(u64, usize),
-}
-
-impl FromStr for Named {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let numbers = |text: &str| -> Option<Vec<usize>> {
-            text.split('-').map(|number| number.parse().ok()).collect()
-        };
-        if name == "none" {
-            return Ok(Self::None);
-        }
-        if let Some([over]) = name.strip_prefix("headtail-").and_then(numbers).as_deref() {
-            return Ok(Self::HeadTail(*over));
-        }
-        if let Some([over, view]) = name.strip_prefix("spill-").and_then(numbers).as_deref()
-            && *view > MARKER_CHARS
-        {
-            return Ok(Self::Spill(*over as u64, *view));
-        }
-        name.parse().map(Self::Preset).map_err(|_| {
-            "it must be none, default, lean, headtail-N (over N characters, 500 of each end) or \
-             spill-N-M (from N characters on, M stay with the marker; M over 200)"
-                .to_owned()
-        })
-    }
-}
-
-impl std::fmt::Display for Named {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::HeadTail(over) => write!(f, "headtail-{over}"),
-            Self::Preset(preset) => f.write_str(preset.name()),
-            Self::Spill(over, view) => write!(f, "spill-{over}-{view}"),
-        }
-    }
-}
-
-impl Named {
-    fn policy(&self) -> Result<Box<dyn Policy>, Failure> {
-        let bands: Vec<Band> = match self {
-            Self::None => return Ok(Box::new(Keep::default())),
-            Self::HeadTail(over) => return Ok(Box::new(HeadTail::over(*over))),
-            Self::Preset(preset) => preset.bands(&Unit::Characters).iter().cloned().collect(),
-            Self::Spill(over, view) => {
-                let spill = Spill { preview_chars: view - MARKER_CHARS };
-                vec![Band::new(*over, Action::from(spill).or(Truncate::default()))]
-            }
-        };
-        let store = std::sync::Arc::new(MemoryStore::new());
-        let limits = ToolOutputLimits::builder().store(store).bands(bands).build()?;
-        Ok(Box::new(PerResult::new(move |item: &Item| reduced(&limits, item))))
-    }
-}
-
-/// What the product makes of one recorded result.
-fn reduced(limits: &ToolOutputLimits, item: &Item) -> Option<Reduced> {
-    let call = ToolCall::new("replay", format!("r{}", item.id.0), &*item.tool);
-    let admitted = block_on(limits.admit(&call, &*item.text));
-    let reduction = admitted.reductions.first()?;
-    let handle = reduction.receipt.is_some();
-    Some(Reduced { text: admitted.output.text()?.into(), handle })
-}
 
 /// One policy's row; as `--json` writes it.
 #[derive(Debug, Serialize)]
@@ -280,11 +195,13 @@ fn replay_all(
     policies: &[Named],
     only_long: bool,
 ) -> Result<Measured, Failure> {
+    // The recordings seldom say which model it was; what nobody knows has the usual window.
+    let window = window::resolve("", &WindowOptions::default());
     let mut measured = Vec::new();
     for session in sessions.iter().filter(|session| !only_long || session.is_long()) {
         let figures = policies
             .iter()
-            .map(|named| Ok(evaluate(session, &mut *named.policy()?)))
+            .map(|named| Ok(evaluate(session, &mut *named.policy(&window)?)))
             .collect::<Result<Vec<_>, Failure>>()?;
         let name = (session.path.clone(), session.sub.clone(), session.format.name());
         measured.push((name, figures));

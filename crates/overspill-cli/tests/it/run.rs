@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::bench::{Bench, OVERSPILL, assert_picture, numbers};
@@ -299,4 +300,18 @@ fn several_runs_at_once_share_a_store() {
     }
     assert_eq!(bench.json(&["list", "--json"]).as_array().map(Vec::len), Some(4));
     bench.assert(&["verify"]).assert().success();
+}
+
+#[test]
+fn the_outputs_in_the_documentation_are_what_pipe_prints() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(here.join("../../docs/excerpts.md")).unwrap();
+    for name in ["test", "file", "json"] {
+        let bench = Bench::new();
+        let recorded = fs::read(here.join(format!("demo/{name}.out"))).unwrap();
+        let piped = bench.assert(&["pipe", "--call", name]).write_stdin(recorded).assert();
+        let printed = String::from_utf8(piped.success().get_output().stdout.clone()).unwrap();
+        let block = format!("```text\n{}\n```\n", printed.trim_end());
+        assert!(page.contains(&block), "docs/excerpts.md is to show this:\n{block}");
+    }
 }

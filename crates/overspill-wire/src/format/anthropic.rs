@@ -83,6 +83,7 @@ fn read_block(
     let mut text = TextAt::Nowhere;
     let mut place = Place::Nowhere;
     let mut signature = None;
+    let mut holds_more = false;
     let mut speaks = role;
     let kind = match &*kind.text() {
         "text" => {
@@ -116,8 +117,10 @@ fn read_block(
                 return Err(WireError::shape(block, "no `tool_result` in a response", FORMAT));
             }
             speaks = Role::Tool;
-            let images;
-            (text, place, images) = result(out, block)?;
+            (text, place) = result(out, block)?;
+            let content = block.get("content").into_iter().flat_map(Value::items);
+            holds_more = content.clone().any(|item| !is(item, "text"));
+            let images: Vec<_> = content.filter(|item| is(*item, "image")).map(image).collect();
             let is_error = block.get("is_error").is_some_and(|flag| flag.raw() == "true");
             let images = out.images(images);
             PartKind::Return { id: id("tool_use_id")?, name: None, is_error, images }
@@ -136,36 +139,36 @@ fn read_block(
     };
     let part = out.part(speaks, kind, block);
     (part.text, part.place, part.signature, part.home) = (text, place, signature, Some(home));
+    part.holds_more = holds_more;
     part.cache_marker = block.get("cache_control").is_some();
     part.cited = holds(block, "citations") && block.get("citations").is_some_and(Value::is_array);
     Ok(())
 }
 
-/// The text and images of a result, and where other text can stand.
-fn result(
-    out: &mut Skeleton,
-    block: Value<'_>,
-) -> Result<(TextAt, Place, Vec<ImageAt>), WireError> {
+fn is(item: Value<'_>, kind: &str) -> bool {
+    item.get("type").is_some_and(|found| found.is(kind))
+}
+
+/// The text of a result, and where other text can stand.
+fn result(out: &mut Skeleton, block: Value<'_>) -> Result<(TextAt, Place), WireError> {
     let Some(content) = block.get("content") else {
-        return Ok((TextAt::Nowhere, Place::Nowhere, Vec::new()));
+        return Ok((TextAt::Nowhere, Place::Nowhere));
     };
     let content = list_or_string(content)?;
     if content.is_string() {
-        return Ok((TextAt::Literal(content.span()), Place::String(content.span()), Vec::new()));
+        return Ok((TextAt::Literal(content.span()), Place::String(content.span())));
     }
-    let is = |item: &Value<'_>, kind| item.get("type").is_some_and(|found| found.is(kind));
     let texts: Vec<_> = content
         .items()
-        .filter(|item| is(item, "text"))
+        .filter(|item| is(*item, "text"))
         .filter_map(|item| item.get("text"))
         .collect();
-    let images = content.items().filter(|item| is(item, "image")).map(image).collect();
     // A single text block is filled anew, so that what else is said of it stays.
     let place = match texts[..] {
         [only] if content.items().count() == 1 && only.is_string() => only.span(),
         _ => content.span(),
     };
-    Ok((out.literals(texts.into_iter().map(Value::span)), Place::String(place), images))
+    Ok((out.literals(texts.into_iter().map(Value::span)), Place::String(place)))
 }
 
 fn image(block: Value<'_>) -> ImageAt {

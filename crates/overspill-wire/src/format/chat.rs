@@ -40,6 +40,7 @@ fn read_return(out: &mut Skeleton, message: Value<'_>) -> Result<(), WireError> 
     let items = content.into_iter().flat_map(Value::items);
     let texts: Vec<_> =
         items.clone().filter_map(|item| item.get("text")).map(Value::span).collect();
+    let holds_more = items.clone().any(|item| item.get("text").is_none());
     let images: Vec<_> = items.filter_map(image).collect();
     let images = out.images(images);
     let text = match content {
@@ -49,6 +50,7 @@ fn read_return(out: &mut Skeleton, message: Value<'_>) -> Result<(), WireError> 
     let part =
         out.part(Role::Tool, PartKind::Return { id, name, is_error: false, images }, message);
     part.text = text;
+    part.holds_more = holds_more;
     part.place = content.map_or(Place::Nowhere, |content| Place::String(content.span()));
     part.cache_marker =
         is_marked(message) || content.into_iter().flat_map(Value::items).any(is_marked);

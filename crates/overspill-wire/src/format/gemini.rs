@@ -3,7 +3,7 @@
 use overspill::entry::Role;
 use overspill::history::ReturnPlace;
 
-use super::{Format, list, need, object, optional, string};
+use super::{Format, holds, list, need, object, optional, string};
 use crate::error::WireError;
 use crate::json::{Span, Value};
 use crate::skeleton::{Home, ImageAt, PartKind, Place, Skeleton, TextAt};
@@ -86,8 +86,8 @@ fn read_part(out: &mut Skeleton, role: Role, part: Value<'_>, home: Home) -> Res
         let is_error = response.is_some_and(|response| response.get("error").is_some());
         let images: Vec<ImageAt> =
             answer.get("parts").into_iter().flat_map(Value::items).filter_map(image).collect();
-        if !images.is_empty() {
-            // Other text would leave the images where they are.
+        if holds(answer, "parts") {
+            // Other text would leave what else is there where it is.
             place = Place::Nowhere;
         }
         let images = out.images(images);

@@ -6,7 +6,7 @@ use overspill::history::ReturnPlace;
 
 use super::{Format, holds, list, need, object, optional, string};
 use crate::error::WireError;
-use crate::json::{Span, Value};
+use crate::json::Value;
 use crate::skeleton::{Home, ImageAt, PartKind, Place, Skeleton, TextAt};
 
 const FORMAT: Format = Format::PydanticAi;
@@ -132,12 +132,12 @@ fn read_return(
     let id = optional(part, "tool_call_id", FORMAT)?.map(Value::span);
     let name = optional(part, "tool_name", FORMAT)?.map(Value::span);
     let content = part.spelled("content");
-    let images: Vec<ImageAt> =
-        content.into_iter().flat_map(Value::items).filter_map(image).collect();
+    let pieces = || content.into_iter().flat_map(|content| alone(content).chain(content.items()));
+    let holds_more = pieces().any(is_media);
+    let images: Vec<ImageAt> = pieces().filter_map(image).collect();
     let (text, place) = match content {
-        Some(content) if !images.is_empty() => {
-            let texts: Vec<Span> =
-                content.items().filter(|item| item.is_string()).map(Value::span).collect();
+        Some(content) if holds_more => {
+            let texts = pieces().filter(|piece| piece.is_string()).map(Value::span);
             (out.literals(texts), Place::String(content.span()))
         }
         Some(content) if content.is_null() => (TextAt::Nowhere, Place::String(content.span())),
@@ -147,7 +147,21 @@ fn read_return(
     let images = out.images(images);
     let read = out.part(Role::Tool, PartKind::Return { id, name, is_error, images }, part);
     (read.text, read.place, read.home) = (text, place, Some(home));
+    read.holds_more = holds_more;
     Ok(())
+}
+
+/// A value that is no list, as the only piece of itself.
+fn alone(content: Value<'_>) -> impl Iterator<Item = Value<'_>> {
+    Some(content).filter(|content| !content.is_array()).into_iter()
+}
+
+/// Whether a piece of a return is no text and no JSON, but a file or where one is.
+fn is_media(piece: Value<'_>) -> bool {
+    piece.get("kind").is_some_and(|kind| {
+        let kind = kind.text();
+        matches!(&*kind, "binary" | "uploaded-file") || kind.ends_with("-url")
+    })
 }
 
 fn read_response(

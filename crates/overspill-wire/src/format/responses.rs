@@ -198,6 +198,7 @@ fn read_output(out: &mut Skeleton, item: Value<'_>, id: Option<Span>) -> Result<
         .filter(|text| text.is_string())
         .map(Value::span)
         .collect();
+    let holds_more = pieces.clone().any(|piece| piece.get("text").is_none());
     let images: Vec<ImageAt> = pieces.clone().filter_map(image).collect();
     let images = out.images(images);
     let (text, place) = match output {
@@ -214,7 +215,7 @@ fn read_output(out: &mut Skeleton, item: Value<'_>, id: Option<Span>) -> Result<
     out.message(Role::Tool, item);
     let part =
         out.part(Role::Tool, PartKind::Return { id, name: None, is_error: false, images }, item);
-    (part.text, part.place) = (text, place);
+    (part.text, part.place, part.holds_more) = (text, place, holds_more);
     part.cache_marker = pieces.into_iter().any(is_marked);
     Ok(())
 }

@@ -1,9 +1,11 @@
-//! The formats seen from outside.
+//! Requests of every format, read, edited and written.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod edits;
 mod golden;
 mod hostile;
 mod property;
 mod reading;
-mod speed;
+mod spelling;
 mod support;

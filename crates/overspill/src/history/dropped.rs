@@ -54,7 +54,7 @@ impl<'h, 'a> Dropped<'h, 'a> {
     }
 
     /// Everything a model could read in it, decoded, one entry after the other. A heading says how
-    /// many lines belong to it, so no content can pass for a heading.
+    /// many lines belong to it and is itself one line, so no content can pass for a heading.
     pub(super) fn transcript(&self, json: &Handle) -> String {
         let texts = self.entries.iter().map(|id| self.history.entries()[id.0].text.len() + 80);
         let mut out = String::with_capacity(texts.sum::<usize>() + 200);
@@ -85,18 +85,26 @@ impl<'h, 'a> Dropped<'h, 'a> {
             Role::Assistant => "assistant",
             Role::Tool => "tool",
         };
-        let images = |n: usize| if n == 0 { String::new() } else { format!(", {n} images") };
+        let images = |n: usize| match n {
+            0 => String::new(),
+            n => format!(", {}", counted(n as u64, "image")),
+        };
         match &entry.kind {
             Kind::Text => who.to_owned(),
             Kind::Thinking => format!("{who} thinks"),
-            Kind::Call { id, name } => format!("{who} calls {name} ({id})"),
+            Kind::Call { id, name } => {
+                format!("{who} calls {} ({})", name.escape_debug(), id.escape_debug())
+            }
             Kind::Return { id: call, is_error, images: shown, .. } => {
                 let tool = self.history.tool_of(id).unwrap_or("a tool");
                 let verb = if *is_error { "failed" } else { "returned" };
+                let (tool, call) = (tool.escape_debug(), call.escape_debug());
                 format!("{tool} {verb} ({call}){}", images(shown.len()))
             }
             Kind::Image(_) => format!("{who} shows an image"),
-            Kind::ServerCall { name, .. } => format!("the provider runs {name}"),
+            Kind::ServerCall { name, .. } => {
+                format!("the provider runs {}", name.escape_debug())
+            }
             Kind::ServerReturn { .. } => "the provider's tool returned".to_owned(),
             Kind::Refusal => format!("{who} refuses"),
             Kind::Boundary => "a compaction of the provider's".to_owned(),

@@ -350,3 +350,6 @@ fn names(history: &History<'_>, edits: &[Edit]) -> Vec<(MessageId, Digest)> {
     let digest = |message: MessageId| history.messages().get(message.0).map(super::Message::digest);
     touched.into_iter().filter_map(|message| Some((message, digest(message)?))).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,11 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::entry::Note;
 
 /// A history in a small language, one message a line: `u TEXT` and `s TEXT` speak, `a` answers
 /// with calls `ID:TOOL`, `t` returns to each `ID` or `ID:TOOL` (what else it says is a text).
-fn history(lines: &str, rules: Rules) -> History<'_> {
+pub(super) fn history(lines: &str, rules: Rules) -> History<'_> {
     let mut builder = History::builder(rules);
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (who, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -137,4 +139,127 @@ fn an_end_that_waits_is_no_fault() {
     assert_eq!(history("u go\na x:f y:f\nt y", Rules::default()).faults(), []);
     assert_eq!(history("u go\na done", Rules::default()).faults(), [Fault::EndsWithResponse]);
     assert_eq!(history("s be", Rules::default()).faults(), [Fault::Empty]);
+}
+
+#[test]
+fn joined_plans_do_what_both_do() {
+    let history = history("u go\na x:f\nt x\na y:f\nt y\nu on", Rules::default());
+    let text = |text: &str| Words::text(text);
+    let mut first = Plan::default();
+    first.replace_text(EntryId(2), text("1"));
+    first.replace_text(EntryId(4), text("1"));
+    first.insert(MessageId(5), Note::Warning, text("w"));
+    let mut second = Plan::default();
+    second.drop_turn(&history.turns()[0]);
+    second.replace_text(EntryId(4), text("2"));
+    second.replace_text(EntryId(5), text("2"));
+    let mut wanted = Plan::default();
+    wanted.insert(MessageId(5), Note::Warning, text("w"));
+    wanted.drop_turn(&history.turns()[0]);
+    wanted.replace_text(EntryId(4), text("2"));
+    wanted.replace_text(EntryId(5), text("2"));
+    assert_eq!(first.and(second, &history), wanted);
+}
+
+#[test]
+fn what_a_plan_leaves_can_be_looked_at() {
+    let history = history("u go\na x:f\nt x text\nu on", Rules::default());
+    let mut plan = Plan::default();
+    plan.drop_turn(&history.turns()[0]);
+    plan.drop_entry(EntryId(4));
+    let left = history.after(&plan).unwrap();
+    let entries: Vec<bool> = (0..6).map(|at| left.has_entry(EntryId(at))).collect();
+    let messages: Vec<bool> = (0..5).map(|at| left.has_message(MessageId(at))).collect();
+    assert_eq!(entries, [true, false, false, true, false, false]);
+    assert_eq!(messages, [true, false, true, false, false]);
+}
+
+/// The definition of pairing, without a thought for time: the calls, return by return.
+fn plain_pairing(entries: &[Entry<'_>], groups: &[Option<usize>]) -> Vec<Option<usize>> {
+    let mut rows: Vec<Vec<usize>> = Vec::new();
+    let mut is_open = false;
+    let mut found: Vec<(usize, &str, Option<&str>, Option<usize>)> = Vec::new();
+    for (at, entry) in entries.iter().enumerate() {
+        match &entry.kind {
+            Kind::Call { .. } => {
+                match rows.last_mut() {
+                    Some(row) if is_open && groups[row[0]] == groups[at] => row.push(at),
+                    _ => rows.push(vec![at]),
+                }
+                is_open = true;
+            }
+            Kind::Return { id, name, .. } => {
+                is_open = false;
+                let name = name.as_deref();
+                let exact = name.map(|name| (&**id, Some(name)));
+                let loose = (!id.is_empty() || name.is_none()).then_some((&**id, None));
+                let keys: Vec<_> = exact.into_iter().chain(loose).collect();
+                let open = keys.iter().find_map(|&(id, name)| {
+                    let calls = rows.iter().rev().flatten();
+                    calls.copied().find(|&call| {
+                        let Kind::Call { id: call_id, name: call_name } = &entries[call].kind
+                        else {
+                            return false;
+                        };
+                        let is_taken = found.iter().any(|&(.., taken)| taken == Some(call));
+                        call_id == id && name.is_none_or(|name| call_name == name) && !is_taken
+                    })
+                });
+                let call = open.or_else(|| {
+                    keys.iter().find_map(|&(id, name)| {
+                        let last = found.iter().rev().find(|(_, its_id, its_name, call)| {
+                            let fits = match name {
+                                Some(name) => *its_name == Some(name),
+                                None => !its_id.is_empty() || its_name.is_none(),
+                            };
+                            *its_id == id && fits && call.is_some()
+                        });
+                        last.and_then(|(.., call)| *call)
+                    })
+                });
+                found.push((at, &**id, name, call));
+            }
+            _ => {}
+        }
+    }
+    found.into_iter().map(|(.., call)| call).collect()
+}
+
+proptest! {
+    #[test]
+    fn pairing_is_what_it_is_defined_to_be(
+        messages in proptest::collection::vec(
+            (0..4_usize, any::<bool>(), proptest::collection::vec((0..3_usize, 0..3_usize), 0..5)),
+            0..12,
+        ),
+    ) {
+        const IDS: [&str; 3] = ["", "a", "b"];
+        const NAMES: [&str; 3] = ["f", "g", ""];
+        let mut builder = History::builder(Rules::default());
+        for (who, continues, parts) in &messages {
+            let role = if *who < 2 { Role::Assistant } else { Role::Tool };
+            builder.message(role, "");
+            if *continues {
+                builder.continues();
+            }
+            for &(id, name) in parts {
+                let id = IDS[id].into();
+                let kind = match (who, NAMES[name]) {
+                    (0 | 1, "") => Kind::Text,
+                    (0 | 1, name) => Kind::Call { id, name: name.into() },
+                    (2, name) if !name.is_empty() => Kind::Return {
+                        id, name: Some(name.into()), is_error: false, images: vec![],
+                    },
+                    _ => Kind::Return { id, name: None, is_error: false, images: vec![] },
+                };
+                builder.entry(Entry::new(role, kind, "".into(), ""));
+            }
+        }
+        let history = builder.build();
+        let groups = turn::response_groups(history.messages(), history.entries());
+        let returns = (0..history.entries().len()).map(EntryId);
+        let returns = returns.filter(|id| history.entries()[id.0].is_return());
+        let found: Vec<_> = returns.map(|id| history.call_of(id).map(|call| call.0)).collect();
+        prop_assert_eq!(found, plain_pairing(history.entries(), &groups));
+    }
 }

@@ -1,14 +1,20 @@
 //! Replaces old tool results by markers with their handles.
 
-use super::draft::MARKER;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use super::draft::BARE_MARKER;
 use super::stub::stub;
 use super::{Draft, Limit, Strategy, StrategyError, done};
 use crate::BoxFuture;
 use crate::count::Weight;
 use crate::entry::EntryId;
 use crate::filter::ToolFilter;
-use crate::history::Words;
+use crate::history::{History, TurnId, Words};
 use crate::marker::{Below, Marker, OPENING};
+use crate::read::ReadTool;
 
 /// Replaces the results of tools, the oldest first, by a marker that says where they are stored.
 ///
@@ -19,6 +25,9 @@ use crate::marker::{Below, Marker, OPENING};
 pub struct ClearToolResults {
     /// How many of the newest results stay as they are.
     pub keep_pairs: usize,
+    /// For how many turns an answer of the read tool stays, since what was just brought back is
+    /// needed now. Of a payload that is read again and again the newest answer stays for good.
+    pub keep_read_backs: usize,
     /// Whose results may be cleared. The others stay; they count as kept all the same.
     pub tools: ToolFilter,
     /// Whether the arguments of the calls they answer become stubs as well.
@@ -34,6 +43,7 @@ impl Default for ClearToolResults {
     fn default() -> Self {
         Self {
             keep_pairs: 3,
+            keep_read_backs: 5,
             tools: ToolFilter::all(),
             clear_inputs: false,
             min_clear_tokens: 0,
@@ -54,13 +64,14 @@ impl ClearToolResults {
             .collect();
         answers.sort_unstable();
         answers.truncate(answers.len().saturating_sub(self.keep_pairs));
+        let read_backs = ReadBacks::of(history, self.keep_read_backs);
         let enough = self.until.map_or(0, |limit| limit.tokens(draft.scene().budget));
         for answer in answers {
             if draft.tokens() <= enough {
                 break;
             }
             let tool = history.tool_of(answer).unwrap_or_default();
-            if !self.tools.applies_to(tool) {
+            if !self.tools.applies_to(tool) || read_backs.keeps(history, answer) {
                 continue;
             }
             let (words, weight) = marker_of(&history.entries()[answer.0].text);
@@ -73,6 +84,55 @@ impl ClearToolResults {
             }
         }
     }
+}
+
+/// How often a payload is read before its newest answer stays for good.
+const OFTEN: usize = 3;
+
+/// What a model brought back, and how often.
+struct ReadBacks<'h> {
+    /// The first turn whose answers stay.
+    from: TurnId,
+    /// For each handle, how often it was read, and the newest answer.
+    by_handle: HashMap<Cow<'h, str>, (usize, EntryId)>,
+}
+
+impl<'h> ReadBacks<'h> {
+    fn of(history: &'h History<'_>, keep: usize) -> Self {
+        let mut by_handle = HashMap::new();
+        for call in history.turns().iter().flat_map(|turn| &turn.calls) {
+            if let Some(handle) = handle_read(history, *call)
+                && let Some(answer) = history.return_of(*call)
+            {
+                let read = by_handle.entry(handle).or_insert((0, answer));
+                *read = (read.0 + 1, answer);
+            }
+        }
+        Self { from: TurnId(history.turns().len().saturating_sub(keep)), by_handle }
+    }
+
+    fn keeps(&self, history: &History<'_>, answer: EntryId) -> bool {
+        let Some(call) = history.call_of(answer) else { return false };
+        let Some(handle) = handle_read(history, call) else { return false };
+        history.turn_of(answer) >= Some(self.from)
+            || self
+                .by_handle
+                .get(&handle)
+                .is_some_and(|(times, newest)| *times >= OFTEN && *newest == answer)
+    }
+}
+
+/// The handle that a call of the read tool reads. The tool may have a prefix, as MCP clients give
+/// one.
+fn handle_read<'h>(history: &'h History<'_>, call: EntryId) -> Option<Cow<'h, str>> {
+    #[derive(Deserialize)]
+    struct Args<'a> {
+        #[serde(borrow)]
+        handle: Cow<'a, str>,
+    }
+    let is_read = history.tool_of(call)?.ends_with(ReadTool::NAME);
+    let entry = history.entry(call).filter(|_| is_read)?;
+    Some(serde_json::from_str::<Args<'_>>(&entry.text).ok()?.handle)
 }
 
 impl Strategy for ClearToolResults {
@@ -92,13 +152,13 @@ impl Strategy for ClearToolResults {
 
 /// The marker of a result. A result that is the excerpt of something stored names that as well.
 pub(super) fn marker_of(text: &str) -> (Words, Weight) {
-    let marker = Words::marker(Below::Nothing);
+    let marker = Words::marker(Below::Bare);
     match Marker::handles(text).next().filter(|_| text.starts_with(OPENING)) {
         Some(handle) => {
-            let words = format!(" It is an excerpt of what is stored as {handle}.");
-            let weight = Weight(MARKER.0 + words.len() as u64);
+            let words = format!(" (an excerpt of {handle})");
+            let weight = Weight(BARE_MARKER.0 + words.len() as u64);
             (marker.then(Words::text(words)), weight)
         }
-        None => (marker, MARKER),
+        None => (marker, BARE_MARKER),
     }
 }

@@ -11,15 +11,23 @@ use crate::history::{Field, History, Plan, TurnId, Words};
 use crate::marker::Below;
 use crate::summary::{TextModel, Usage};
 
-/// What a marker is taken to weigh before it is written: 240 characters, with the names that
-/// common hosts give runs and calls.
-pub(super) const MARKER: Weight = Weight(240);
+/// What a marker is taken to weigh before it is written: no less than it will, so that nothing
+/// grows. With the longest handle and a tool's name of 64 characters it has 350 characters (a test
+/// says so); the usual one has 260, of which a tokenizer makes more tokens than of prose, because a
+/// third of it is base32.
+pub(super) const MARKER: Weight = Weight(360);
+
+/// The same of one that only names its handle.
+pub(super) const BARE_MARKER: Weight = Weight(180);
 
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
 pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
 
 /// What stands where messages left between two others, apart from the receipt.
 const GAP: &str = "(Messages that stood here left; what is said above tells where they are.)";
+
+/// What that weighs with its marks.
+const GAP_WEIGHT: Weight = Weight(GAP.len() as u64 + 44);
 
 /// What a strategy decides on.
 #[derive(Clone, Copy)]
@@ -84,10 +92,12 @@ impl fmt::Debug for Scene<'_, '_> {
 pub struct Draft<'v, 'a> {
     scene: Scene<'v, 'a>,
     states: Vec<State>,
+    /// Messages that the host wants whole.
+    pinned: Vec<bool>,
+    /// The same, and the message that has to be answered.
+    needed: Vec<bool>,
     /// Entries that have to stay, whatever a strategy says.
     fixed: Vec<bool>,
-    /// Messages that have to stay, also where they hold no entry.
-    pinned: Vec<bool>,
     /// The same for turns: one fixed part keeps the others.
     fixed_turns: Vec<bool>,
     dropped_turns: Vec<bool>,
@@ -100,6 +110,10 @@ pub struct Draft<'v, 'a> {
     notes: Vec<(Place, Note, Words)>,
     removed: Weight,
     added: Weight,
+    /// What those notes weigh that tell what left.
+    told: Weight,
+    /// What all that left weighed, warnings aside.
+    left: Weight,
     focus: Option<Arc<str>>,
     /// What models took while this draft was made.
     pub usage: Usage,
@@ -139,19 +153,20 @@ impl<'v, 'a> Draft<'v, 'a> {
                 *pinned = true;
             }
         }
-        // What is asked now has to be answered.
+        // What is asked now has to be answered, whatever becomes of its words.
+        let mut needed = pinned.clone();
         let newest = history.messages().iter().rposition(|message| {
             let entries = &history.entries()[message.entries.clone()];
             entries.is_empty() || entries.iter().any(|entry| entry.note() != Some(Note::Warning))
         });
         if let Some(newest) = newest {
-            pinned[newest] = true;
+            needed[newest] = true;
         }
         let keeps = |(at, entry): (usize, &Entry<'_>)| {
             let orphan = entry.is_return() && history.call_of(EntryId(at)).is_none();
             EntryId(at) < history.reach()
                 || entry.role == Role::System
-                || pinned[entry.message.0] && entry.note() != Some(Note::Warning)
+                || needed[entry.message.0] && entry.note() != Some(Note::Warning)
                 || orphan && history.rules().continues
         };
         let fixed: Vec<bool> = history.entries().iter().enumerate().map(keeps).collect();
@@ -160,7 +175,7 @@ impl<'v, 'a> Draft<'v, 'a> {
         for (at, turn) in history.turns().iter().enumerate() {
             for message in &turn.response {
                 turn_of_message[message.0] = Some(TurnId(at));
-                fixed_turns[at] |= pinned[message.0];
+                fixed_turns[at] |= needed[message.0];
             }
         }
         for (at, _) in fixed.iter().enumerate().filter(|(_, fixed)| **fixed) {
@@ -172,8 +187,9 @@ impl<'v, 'a> Draft<'v, 'a> {
         Self {
             scene,
             states: vec![State::Kept; fixed.len()],
-            fixed,
             pinned,
+            needed,
+            fixed,
             dropped_turns: vec![false; fixed_turns.len()],
             fixed_turns,
             turn_of_message,
@@ -183,6 +199,8 @@ impl<'v, 'a> Draft<'v, 'a> {
             notes: Vec::new(),
             removed: Weight::default(),
             added: Weight::default(),
+            told: Weight::default(),
+            left: Weight::default(),
             focus: scene.focus.map(Into::into),
             usage: Usage::default(),
             failures: Vec::new(),
@@ -227,10 +245,30 @@ impl<'v, 'a> Draft<'v, 'a> {
         self.scene.history
     }
 
-    /// Tokens of the request with the edits.
+    /// The first entry that no request has sent yet: the newest response was the answer to the last
+    /// one, so it and all behind it are new.
+    pub fn sent(&self) -> EntryId {
+        let history = self.history();
+        let first = history.turns().last().and_then(|turn| turn.response.first());
+        EntryId(first.map_or(0, |message| history.messages()[message.0].entries.start))
+    }
+
+    /// Tokens of the request with the edits, and with the words that tell what left.
     pub fn tokens(&self) -> u64 {
-        let all = self.scene.count.weight().0.saturating_add(self.added.0);
-        Weight(all.saturating_sub(self.removed.0)).tokens()
+        // Less than a receipt weighs does not leave at all.
+        let told = if self.has_gap_note() && self.left.0 > 0 {
+            self.told.0.saturating_add(RECEIPT.0)
+        } else if self.has_gap_note() {
+            0
+        } else {
+            self.left.0.min(RECEIPT.0)
+        };
+        let all = [self.scene.count.weight(), self.added, Weight(told)].into_iter().sum::<Weight>();
+        Weight(all.0.saturating_sub(self.removed.0)).tokens()
+    }
+
+    fn has_gap_note(&self) -> bool {
+        self.notes.iter().any(|(place, ..)| *place == Place::Gap)
     }
 
     /// Messages of the history that stay, if only in part.
@@ -276,6 +314,7 @@ impl<'v, 'a> Draft<'v, 'a> {
         }
         match self.history().turn_of(entry) {
             Some(turn) => self.drop_turn(turn),
+            None if self.is_unknown(entry) => false,
             None => {
                 self.take_out(entry);
                 true
@@ -286,15 +325,26 @@ impl<'v, 'a> Draft<'v, 'a> {
     /// Drops what may leave of a message. `false` where something of it has to stay.
     pub fn drop_message(&mut self, message: MessageId) -> bool {
         let Some(found) = self.history().messages().get(message.0) else { return false };
-        if !found.entries.is_empty() {
-            let mut all = true;
-            found.entry_ids().for_each(|entry| all &= self.drop_entry(entry));
-            return all;
+        if found.entries.is_empty() {
+            return match self.turn_of_message[message.0] {
+                Some(turn) => self.drop_turn(turn),
+                None => self.take_out_empty(message),
+            };
         }
-        match self.turn_of_message[message.0] {
-            Some(turn) => self.drop_turn(turn),
-            None => self.take_out_empty(message),
+        for entry in found.entry_ids() {
+            self.drop_entry(entry);
         }
+        let rest: Vec<EntryId> = found.entry_ids().filter(|entry| self.has_entry(*entry)).collect();
+        if rest.iter().all(|entry| self.is_unknown(*entry) && !self.is_fixed(*entry)) {
+            rest.into_iter().for_each(|entry| self.take_out(entry));
+        }
+        !self.has_message(message)
+    }
+
+    /// Whether nobody knows what an entry is. Then it leaves only with its whole message.
+    fn is_unknown(&self, entry: EntryId) -> bool {
+        let history = self.history();
+        matches!(history.entries()[entry.0].kind, Kind::Other) && history.turn_of(entry).is_none()
     }
 
     /// Drops a turn; `false` where it has to stay.
@@ -322,6 +372,9 @@ impl<'v, 'a> Draft<'v, 'a> {
             return;
         }
         self.removed.0 += self.weight(entry).0;
+        if !self.is_warning(entry.0) {
+            self.left.0 += self.scene.count.entry(entry).0;
+        }
         self.states[entry.0] = State::Dropped;
         let message = self.history().entries()[entry.0].message;
         self.kept[message.0] -= 1;
@@ -330,7 +383,7 @@ impl<'v, 'a> Draft<'v, 'a> {
 
     fn take_out_empty(&mut self, message: MessageId) -> bool {
         // An empty message below the reach stands before what a provider compacted.
-        let closed = self.pinned[message.0]
+        let closed = self.needed[message.0]
             || self.history().messages()[message.0].entries.start < self.history().reach().0;
         if !closed && std::mem::replace(&mut self.kept[message.0], 0) > 0 {
             self.messages_left -= 1;
@@ -367,7 +420,7 @@ impl<'v, 'a> Draft<'v, 'a> {
         let weight = Weight(weight.0.saturating_add(name.0));
         let may = found.is_editable()
             && entry >= history.reach()
-            && !self.scene.pins.contains(&found.message)
+            && !self.pinned[found.message.0]
             && self.has_entry(entry)
             && weight < self.weight(entry);
         if may {
@@ -383,7 +436,7 @@ impl<'v, 'a> Draft<'v, 'a> {
     /// stored is said in it after `words`.
     pub fn note_gap(&mut self, note: Note, words: Words, weight: Weight) {
         self.notes.push((Place::Gap, note, words));
-        self.added.0 += weight.0.saturating_add(RECEIPT.0);
+        self.told.0 += weight.0;
     }
 
     /// Puts a note after everything.
@@ -396,9 +449,8 @@ impl<'v, 'a> Draft<'v, 'a> {
     /// does, in all: with what earlier receipts among them spoke of. Where a receipt would weigh
     /// more than what leaves, nothing leaves.
     pub fn finish(mut self) -> Plan {
-        self.keep_what_leaves_only_whole();
-        let has_gap_note = self.notes.iter().any(|(place, ..)| *place == Place::Gap);
-        if !has_gap_note && self.dropped_weight() <= RECEIPT {
+        let words = self.gaps(self.gap()).len() as u64 * GAP_WEIGHT.0 + RECEIPT.0;
+        if !self.has_gap_note() && self.left.0 <= words {
             self.keep_all_but_warnings();
         }
         let history = self.history();
@@ -423,26 +475,8 @@ impl<'v, 'a> Draft<'v, 'a> {
         plan
     }
 
-    /// What nobody knows leaves only with its whole message.
-    fn keep_what_leaves_only_whole(&mut self) {
-        for (at, entry) in self.history().entries().iter().enumerate() {
-            let alone = self.states[at] == State::Dropped
-                && matches!(entry.kind, Kind::Other)
-                && self.history().turn_of(EntryId(at)).is_none();
-            if alone && self.kept[entry.message.0] > 0 {
-                self.states[at] = State::Kept;
-                self.kept[entry.message.0] += 1;
-            }
-        }
-    }
-
     fn is_warning(&self, at: usize) -> bool {
         self.history().entries()[at].note() == Some(Note::Warning)
-    }
-
-    fn dropped_weight(&self) -> Weight {
-        let dropped = |at: &usize| self.states[*at] == State::Dropped && !self.is_warning(*at);
-        (0..self.states.len()).filter(dropped).map(|at| self.scene.count.entry(EntryId(at))).sum()
     }
 
     fn keep_all_but_warnings(&mut self) {
@@ -487,7 +521,7 @@ impl<'v, 'a> Draft<'v, 'a> {
     fn add_notes(&self, plan: &mut Plan) {
         let history = self.history();
         let end = MessageId(history.messages().len());
-        let mut gap = self.gap();
+        let gap = self.gap();
         if let Some(before) = gap {
             let mut receipt = Some(self.receipt());
             for (_, note, words) in self.notes.iter().filter(|(place, ..)| *place == Place::Gap) {
@@ -504,25 +538,40 @@ impl<'v, 'a> Draft<'v, 'a> {
                 plan.insert(before, Note::Receipt, receipt.words(Below::Nothing));
             }
         }
-        // Where two responses would become neighbours that were none, something stands between.
-        let mut last: Option<(usize, Option<TurnId>)> = None;
-        for (at, message) in history.messages().iter().enumerate() {
-            if self.kept[at] == 0 || message.role == Role::System {
-                continue;
-            }
-            let turn = self.turn_of_message[at];
-            let apart = last.is_some_and(|(before, earlier)| {
-                earlier.is_some() && turn.is_some() && earlier != turn && before + 1 < at
-            });
-            if apart && gap != Some(MessageId(at)) {
-                plan.insert(MessageId(at), Note::Receipt, Words::text(GAP));
-                gap = gap.or(Some(MessageId(at)));
-            }
-            last = Some((at, turn));
+        for between in self.gaps(gap) {
+            plan.insert(between, Note::Receipt, Words::text(GAP));
         }
         for (_, note, words) in self.notes.iter().filter(|(place, ..)| *place == Place::End) {
             plan.insert(end, *note, words.clone());
         }
+    }
+
+    /// The responses that would follow another one, or come first where none may, because what stood
+    /// before them left; apart from the one before which it is said what left.
+    fn gaps(&self, told: Option<MessageId>) -> Vec<MessageId> {
+        let mut gaps = Vec::new();
+        let mut last: Option<Option<TurnId>> = None;
+        let mut left = false;
+        for (at, message) in self.history().messages().iter().enumerate() {
+            if message.role == Role::System {
+                continue;
+            }
+            if self.kept[at] == 0 {
+                left = true;
+                continue;
+            }
+            let turn = self.turn_of_message[at];
+            let apart = turn.is_some()
+                && match last {
+                    None => self.history().rules().user_first,
+                    Some(last) => last.is_some() && last != turn,
+                };
+            if left && apart && told != Some(MessageId(at)) {
+                gaps.push(MessageId(at));
+            }
+            (last, left) = (Some(turn), false);
+        }
+        gaps
     }
 
     /// The message before which it is said what left: the first that stays behind the first that
@@ -547,14 +596,46 @@ impl<'v, 'a> Draft<'v, 'a> {
                 && history.messages()[*message].entries.start >= history.reach().0
         };
         let system = |message: &usize| {
-            let found = &history.messages()[*message];
-            let mut kept = found.entry_ids().filter(|id| self.has_entry(*id));
-            match found.entries.is_empty() {
-                true => found.role == Role::System,
-                false => kept.all(|entry| history.entries()[entry.0].role == Role::System),
-            }
+            let message = &history.messages()[*message];
+            let mut kept = message.entry_ids().filter(|id| self.has_entry(*id)).peekable();
+            message.role == Role::System
+                || kept.peek().is_some()
+                    && kept.all(|entry| history.entries()[entry.0].role == Role::System)
         };
         let found = (first..messages).find(|message| stands_free(message) && !system(message));
         Some(MessageId(found.unwrap_or(messages)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BARE_MARKER, MARKER};
+    use crate::item::ToolCall;
+    use crate::marker::{Below, Marker, ReadVia};
+    use crate::store::{Digest, Handle, PartName, Receipt};
+
+    #[test]
+    fn no_marker_weighs_more_than_it_is_taken_to() {
+        let digest = Digest::of(b"x");
+        let call = ToolCall::new("r".repeat(100), "c".repeat(100), "t");
+        let receipt = Receipt {
+            handle: Handle::new(&call, PartName::Value(1), &digest),
+            bytes: 99_999_999,
+            chars: 99_999_999,
+            lines: 9_999_999,
+            digest,
+            media_type: "text/plain".into(),
+            tool: "t".into(),
+        };
+        let via = ReadVia::Tool("t".repeat(64));
+        for (below, weight) in [
+            (Below::Nothing, MARKER),
+            (Below::Ends { left_out: 99_999_999 }, MARKER),
+            (Below::Bare, BARE_MARKER),
+        ] {
+            let marker = Marker::new(&receipt, receipt.chars, "characters", None, below, &via);
+            let chars = marker.as_str().len() as u64;
+            assert!(chars <= weight.0, "{chars}");
+        }
     }
 }

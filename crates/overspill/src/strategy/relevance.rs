@@ -4,7 +4,6 @@ mod judge;
 
 use self::judge::Judgements;
 use super::clear_tool_results::marker_of;
-use super::draft::RECEIPT;
 use super::stub::stub;
 use super::{Draft, Limit, Strategy, StrategyError};
 use crate::BoxFuture;
@@ -61,8 +60,6 @@ impl Relevance {
         let mut judged = self.judgements.of(&turns, draft, prompt).await?;
         // The least relevant first; of equals, the oldest.
         judged.sort_by(|(a, one), (b, other)| one.total_cmp(other).then(a.cmp(b)));
-        // What says what left takes its place too.
-        let target = target.saturating_sub(RECEIPT.tokens());
         for (turn, score) in &judged {
             if draft.tokens() <= target {
                 return Ok(());

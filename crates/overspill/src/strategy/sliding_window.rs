@@ -1,6 +1,5 @@
 //! Drops the oldest turns.
 
-use super::draft::RECEIPT;
 use super::{Draft, Limit, Strategy, StrategyError, done};
 use crate::BoxFuture;
 use crate::count::Weight;
@@ -108,10 +107,7 @@ impl Strategy for SlidingWindow {
     ) -> BoxFuture<'f, Result<(), StrategyError>> {
         let cut = self.keep.safe_cutoff(draft);
         let first = first_user(draft).filter(|_| self.keep_first_user);
-        // What says what left takes its place too.
-        let budget = draft.scene().budget;
-        let enough =
-            self.until.map_or(0, |limit| limit.tokens(budget)).saturating_sub(RECEIPT.tokens());
+        let enough = self.until.map_or(0, |limit| limit.tokens(draft.scene().budget));
         for message in (0..cut.0).map(MessageId) {
             if draft.tokens() <= enough {
                 break;
@@ -120,11 +116,11 @@ impl Strategy for SlidingWindow {
                 draft.drop_message(message);
                 continue;
             }
-            // Of the first message only what the user says stays; a return in it leaves with its
-            // call.
-            let entries = draft.history().messages()[message.0].entry_ids();
-            for entry in entries {
-                if draft.history().entries()[entry.0].role != Role::User {
+            // Of the first message only what the user says stays: a return in it leaves with its
+            // call, and an earlier receipt that the format joined to it is counted into the new one.
+            for entry in draft.history().messages()[message.0].entry_ids() {
+                let found = &draft.history().entries()[entry.0];
+                if found.role != Role::User || found.note().is_some() {
                     draft.drop_entry(entry);
                 }
             }

@@ -1,5 +1,6 @@
 //! What stands in place of a call's arguments.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
@@ -7,7 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::Draft;
-use super::draft::MARKER;
+use super::draft::BARE_MARKER;
 use crate::count::Weight;
 use crate::entry::{Entry, EntryId};
 use crate::history::{Field, Words};
@@ -22,11 +23,10 @@ const SHORT_CHARS: u64 = 200;
 pub(super) const MEMBER: &str = "overspill";
 
 /// The words of that member, besides the marker.
-const WORDS: &str = "Not an argument: the tool got all of them whole, and what was long is only \
-                     left out of this record of the call. New calls need their arguments in full. ";
+const WORDS: &str = "Cut from this record only; the tool got it whole. Write new calls in full. ";
 
 /// The object that stands in place of a call's arguments, and what it weighs at most; `None` where
-/// it stands there already or nothing in them is long.
+/// it stands there already.
 ///
 /// What is short stays, spelled as it was. The result is an object whatever the arguments were.
 pub(super) fn stub(draft: &Draft<'_, '_>, call: EntryId) -> Option<(Vec<(String, Field)>, Weight)> {
@@ -36,22 +36,23 @@ pub(super) fn stub(draft: &Draft<'_, '_>, call: EntryId) -> Option<(Vec<(String,
         return None;
     }
     let mut object = Vec::with_capacity(members.len() + 1);
-    let mut chars = MARKER.0 + WORDS.len() as u64 + 20;
+    // As the object will be written, but for the marker.
+    let mut written = format!("{{{MEMBER:?}:{WORDS:?}}}");
     for (key, value) in members {
-        let long = count_chars(value.get().as_bytes());
-        chars += count_chars(key.as_bytes()) + 8;
-        object.push(if long <= SHORT_CHARS {
-            chars += long;
-            (key, Field::Json(value.get().to_owned()))
+        let chars = count_chars(value.get().as_bytes());
+        let (shown, field) = if chars <= SHORT_CHARS {
+            (Cow::Borrowed(value.get()), Field::Json(value.get().to_owned()))
         } else {
-            let words = format!("({} characters, left out here)", grouped(long));
-            chars += words.len() as u64;
-            (key, Field::Words(Words::text(words)))
-        });
+            let words = format!("({} characters)", grouped(chars));
+            (format!("{words:?}").into(), Field::Words(Words::text(words)))
+        };
+        written += &format!("{}:{shown},", serde_json::Value::from(&*key));
+        object.push((key, field));
     }
-    let words = Words::text(WORDS).then(Words::marker(Below::Nothing));
+    let words = Words::text(WORDS).then(Words::marker(Below::Bare));
     object.push((MEMBER.to_owned(), Field::Words(words)));
-    Some((object, Weight::of_chars(chars)))
+    let weight = [draft.scene().counter.text(&written), BARE_MARKER].into_iter().sum();
+    Some((object, weight))
 }
 
 /// The members of a JSON object, in order, as they are spelled.

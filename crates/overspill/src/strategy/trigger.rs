@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Draft, Strategy, StrategyError};
 use crate::BoxFuture;
+use crate::window::fraction_trigger;
 
 /// A number of tokens, absolute or by the model's window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,7 +29,7 @@ impl Limit {
     pub fn tokens(self, budget: u64) -> u64 {
         match self {
             Self::Tokens(tokens) => tokens,
-            Self::Fraction(fraction) => ((budget as f64 * fraction) as u64).max(1),
+            Self::Fraction(fraction) => fraction_trigger(budget, fraction),
         }
     }
 }

@@ -6,6 +6,7 @@ mod differences;
 mod read;
 mod text;
 mod truncate;
+mod window;
 
 use std::fmt::Debug;
 use std::path::Path;

@@ -715,3 +715,22 @@ fn the_same_policy_over_two_stores_shows_the_same() {
         .collect();
     assert_eq!(views[0], views[1]);
 }
+
+/// Uuids are the longest names that hosts commonly give.
+#[test]
+fn what_the_lean_preset_leaves_in_view_has_1700_characters_at_most() {
+    use overspill::config::Preset;
+    let bands = Preset::Lean.bands(&Unit::Characters).iter().cloned().collect::<Vec<_>>();
+    let limits = builder().bands(bands).build().unwrap();
+    let uuid = "00f0a2c8-8f5e-4c1e-9d2a-0123456789ab";
+    let call = ToolCall::new(uuid, uuid, "run_a_command");
+    let json = json!(
+        (0..5_000).map(|id| json!({ "id": id, "name": format!("n{id}") })).collect::<Vec<_>>()
+    );
+    let binary = (0..=u8::MAX).cycle().take(2_000_000).collect::<Vec<u8>>();
+    for payload in [Payload::from(log(80_000)), json.into(), binary.into()] {
+        let admitted = block_on(limits.admit(&call, payload));
+        let chars = text(&admitted).chars().count();
+        assert!((300..=1_700).contains(&chars), "{chars}: {}", text(&admitted));
+    }
+}

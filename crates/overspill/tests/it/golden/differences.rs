@@ -12,6 +12,25 @@ pub(super) const BANDS: &[Difference] = &[Difference {
     cases: &["b3", "b4", "b6"],
 }];
 
+pub(super) const CONTEXT_WINDOW: &[Difference] = &[
+    Difference {
+        reason: "the reference rounds what the provider publishes: 1,047,576 and 1,048,576",
+        cases: &["openai:gpt-4.1", "gemini-2.0-flash"],
+    },
+    Difference {
+        reason: "the reference does not know `google-gla` for a provider",
+        cases: &["google-gla:gemini-2.5-pro"],
+    },
+    Difference {
+        reason: "the reference has the window of an earlier model of that name",
+        cases: &["deepseek:deepseek-chat"],
+    },
+    Difference {
+        reason: "a window of 1,000,000 is opened by a header; without it the provider takes 200,000",
+        cases: &["openrouter:anthropic/claude-sonnet-4.5"],
+    },
+];
+
 pub(super) const TRUNCATE: &[Difference] = &[
     Difference {
         reason: "the reference cuts through a grapheme cluster",
