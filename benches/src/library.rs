@@ -48,7 +48,7 @@ pub(crate) fn strip_ansi(scale: Scale) -> Result<Row> {
     let hostile = "\x1b]".repeat(20_000);
     let [took] =
         medians(scale.short_rounds, [&mut || Ok(time(|| ansi::strip(hostile.as_bytes())))])?;
-    Ok(Row::below("strip_ansi of 40 KB of `ESC ]`", ms(took), MS, 2.0))
+    Ok(Row::below("strip_ansi of 40 KB of `ESC ]`", ms(took), MS, 2.0).with_incumbent("strip_ansi"))
 }
 
 /// Spills of what is in memory, beside doing the least that keeps it: a file, synced, and a digest.
@@ -89,13 +89,15 @@ pub(crate) fn spills(scale: Scale, folder: &Path) -> Result<[Row; 2]> {
             of_text,
             "write, fsync and hash it",
             3.0,
-        ),
+        )
+        .with_incumbent("text"),
         Row::times(
             format!("spill a list of records, {size} MB as JSON"),
             of_records,
             "serialize, write, fsync and hash it",
             2.0,
-        ),
+        )
+        .with_incumbent("records"),
     ])
 }
 
@@ -135,7 +137,7 @@ pub(crate) fn time_to_live(scale: Scale, folder: &Path) -> Result<[Row; 2]> {
         let what = format!("{} small spills that are kept for {age}", scale.small_spills);
         Row::times(what, [with, without], "those that are kept forever", 1.2)
     };
-    Ok([row("30 days", month), row("10 seconds", seconds)])
+    Ok([row("30 days", month).with_incumbent("time_to_live"), row("10 seconds", seconds)])
 }
 
 /// How long it takes to admit an output that must be spilled, into a store that is new.

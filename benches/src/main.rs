@@ -6,6 +6,7 @@
 
 mod child;
 mod commands;
+mod incumbent;
 mod library;
 mod payload;
 mod rounds;
@@ -34,6 +35,10 @@ struct Args {
     /// files. One in memory says nothing of what a sync costs.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    /// Measures the incumbent as well, with a Python that has it installed; `benches/incumbent.py`
+    /// says how
+    #[arg(long, value_name = "PYTHON")]
+    incumbent: Option<PathBuf>,
     #[command(subcommand)]
     inner: Option<Inner>,
 }
@@ -106,6 +111,9 @@ fn main() -> Result<ExitCode> {
     rows.extend(library::spills(scale, folder.path())?);
     rows.extend(library::time_to_live(scale, folder.path())?);
     rows.extend(wire::rows(scale)?);
+    if let Some(python) = &args.incumbent {
+        incumbent::compare(python, scale, folder.path(), &mut rows)?;
+    }
 
     let report = Report::new(args.quick, folder.path(), rows);
     if args.json {

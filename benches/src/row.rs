@@ -19,6 +19,10 @@ pub(crate) struct Row {
     #[serde(flatten)]
     pub(crate) must: Must,
     pub(crate) is_kept: bool,
+    /// What the incumbent needs, in the row's unit, and by what name its measure says so.
+    pub(crate) incumbent: Option<f64>,
+    #[serde(skip)]
+    pub(crate) incumbent_key: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -55,7 +59,16 @@ impl Row {
         limit: f64,
     ) -> Self {
         let (what, must) = (what.into(), Must::Below(limit));
-        Self { what, unit, ours, rival: None, must, is_kept: ours < limit }
+        Self {
+            what,
+            unit,
+            ours,
+            rival: None,
+            must,
+            is_kept: ours < limit,
+            incumbent: None,
+            incumbent_key: None,
+        }
     }
 
     /// A row that compares two times.
@@ -73,7 +86,14 @@ impl Row {
             rival: Some(Rival { rival, needs: ms(needs), ratio }),
             must: Must::AtMostTimes(at_most),
             is_kept: ratio <= at_most,
+            incumbent: None,
+            incumbent_key: None,
         }
+    }
+
+    /// The row with the name that the incumbent's measure gives it.
+    pub(crate) fn with_incumbent(self, key: &'static str) -> Self {
+        Self { incumbent_key: Some(key), ..self }
     }
 }
 
@@ -100,11 +120,14 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new();
         table.load_style(presets::ASCII_MARKDOWN);
-        table.set_header(["what", "ours", "beside it", "ratio", "must", "ok"]);
+        let has_incumbent = self.rows.iter().any(|row| row.incumbent.is_some());
+        let header = ["what", "ours", "beside it", "ratio", "must", "ok", "the incumbent"];
+        let columns = header.len() - usize::from(!has_incumbent);
+        table.set_header(&header[..columns]);
         for row in &self.rows {
             let amount = |value: f64| format!("{} {}", three_digits(value), row.unit);
             let rival = row.rival.as_ref();
-            table.add_row([
+            let cells = [
                 row.what.clone(),
                 amount(row.ours),
                 rival.map_or(String::new(), |it| format!("{}: {}", it.rival, amount(it.needs))),
@@ -114,9 +137,11 @@ impl fmt::Display for Report {
                     Must::Below(limit) => format!("< {limit} {}", row.unit),
                 },
                 if row.is_kept { "yes" } else { "NO" }.to_owned(),
-            ]);
+                row.incumbent.map_or(String::new(), amount),
+            ];
+            table.add_row(&cells[..columns]);
         }
-        for column in [1, 3, 4] {
+        for column in [1, 3, 4, 6] {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(CellAlignment::Right);
             }

@@ -215,16 +215,19 @@ impl Preset {
     pub fn bands(self, unit: &Unit) -> Bands {
         // 10,000 characters are about 2,500 tokens: what an agent reads without regret. The lean
         // preset stores all that is clearly longer than the excerpt and marker that replace it,
-        // and what it cannot store it cuts to the size from which on it acts.
-        let (over_chars, truncate) = match self {
-            Self::Default => (10_000, Truncate::default()),
-            Self::Lean => (2_000, Truncate { max_chars: 2_000, ..Truncate::default() }),
+        // and what it cannot store it cuts to the size from which on it acts. Its excerpt is longer,
+        // since many more results become one: on recorded sessions of coding agents it holds a
+        // sixth more of what is named again than one of 1,000 characters, for the same net cost.
+        // With a marker of 300 it is 1,700.
+        let (over_chars, preview_chars, truncate) = match self {
+            Self::Default => (10_000, Spill::PREVIEW_CHARS, Truncate::default()),
+            Self::Lean => (2_000, 1_400, Truncate { max_chars: 2_000, ..Truncate::default() }),
         };
         let over = match unit {
             Unit::Characters => over_chars,
             Unit::EstimatedTokens | Unit::Tokens(_) => over_chars / CHARS_PER_TOKEN,
         };
-        let action = Action::from(Spill { preview_chars: Spill::PREVIEW_CHARS }).or(truncate);
+        let action = Action::from(Spill { preview_chars }).or(truncate);
         // A single band has none to clash with.
         Bands::new([Band::new(over, action)]).unwrap_or_default()
     }

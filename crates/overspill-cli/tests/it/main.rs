@@ -5,6 +5,7 @@
 mod bench;
 mod prune;
 mod reading;
+mod replay;
 mod run;
 mod settings;
 mod signals;
