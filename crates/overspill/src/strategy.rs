@@ -79,6 +79,4 @@ fn done<'f>() -> BoxFuture<'f, Result<(), StrategyError>> {
 }
 
 #[cfg(test)]
-mod talk;
-#[cfg(test)]
 mod tests;

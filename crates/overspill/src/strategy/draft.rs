@@ -94,6 +94,8 @@ pub struct Draft<'v, 'a> {
     states: Vec<State>,
     /// Messages that the host wants whole.
     pinned: Vec<bool>,
+    /// The same, and the message that has to be answered.
+    needed: Vec<bool>,
     /// Entries that have to stay, whatever a strategy says.
     fixed: Vec<bool>,
     /// The same for turns: one fixed part keeps the others.
@@ -186,6 +188,7 @@ impl<'v, 'a> Draft<'v, 'a> {
             scene,
             states: vec![State::Kept; fixed.len()],
             pinned,
+            needed,
             fixed,
             dropped_turns: vec![false; fixed_turns.len()],
             fixed_turns,
@@ -380,7 +383,8 @@ impl<'v, 'a> Draft<'v, 'a> {
 
     fn take_out_empty(&mut self, message: MessageId) -> bool {
         // An empty message below the reach stands before what a provider compacted.
-        let closed = self.history().messages()[message.0].entries.start < self.history().reach().0;
+        let closed = self.needed[message.0]
+            || self.history().messages()[message.0].entries.start < self.history().reach().0;
         if !closed && std::mem::replace(&mut self.kept[message.0], 0) > 0 {
             self.messages_left -= 1;
         }

@@ -75,9 +75,10 @@ impl Default for Summarize {
 /// What is before the end that stays.
 #[derive(Default)]
 struct Older<'v> {
-    leaves: Vec<EntryId>,
-    /// Messages that hold nothing.
-    empty: Vec<MessageId>,
+    /// Messages that leave whole.
+    messages: Vec<MessageId>,
+    /// What leaves messages that stay in part.
+    entries: Vec<EntryId>,
     /// What the model reads, in order.
     parts: Vec<Part>,
     /// Earlier summaries among what leaves, without what they say of the store.
@@ -101,11 +102,11 @@ impl Summarize {
             return Err(SummaryError::new("there is no model to summarize with").into());
         }
         let prompt = prompt(self, draft, &older);
-        for entry in older.leaves {
-            draft.drop_entry(entry);
-        }
-        for message in older.empty {
+        for message in older.messages {
             draft.drop_message(message);
+        }
+        for entry in older.entries {
+            draft.drop_entry(entry);
         }
         let weight = Weight::of_tokens(self.summary_tokens).0.saturating_add(OPENING.len() as u64);
         let words = Words::text(OPENING).then(Words::written(prompt));
@@ -119,22 +120,22 @@ impl Summarize {
         let kept = self.kept_users(draft, cut);
         let mut older = Older::default();
         for (at, message) in history.messages().iter().enumerate().take(cut.0) {
-            if message.entries.is_empty() {
-                older.empty.push(MessageId(at));
-            }
             let stays_itself = |id: EntryId| {
                 let entry = &history.entries()[id.0];
                 let is_kept = kept[at] && entry.role == Role::User && entry.note().is_none();
                 draft.is_fixed(id) || is_kept
             };
             let stays_in_part = message.entry_ids().any(stays_itself);
+            if !stays_in_part {
+                older.messages.push(MessageId(at));
+            }
             for id in message.entry_ids().filter(|id| draft.has_entry(*id)) {
                 let entry = &history.entries()[id.0];
                 // What nobody knows leaves only with its whole message.
                 let hangs_on = matches!(entry.kind, Kind::Other) && history.turn_of(id).is_none();
                 let stays = stays_itself(id) || hangs_on && stays_in_part;
-                if !stays {
-                    older.leaves.push(id);
+                if !stays && stays_in_part {
+                    older.entries.push(id);
                 }
                 match entry.note() {
                     None if !stays || id >= history.reach() && entry.role != Role::System => {

@@ -1,6 +1,7 @@
 //! Pictures of what each strategy does; what holds for all of them is in `all`.
 
-mod all;
+pub(super) mod all;
+pub(super) mod bench;
 pub(super) mod script;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

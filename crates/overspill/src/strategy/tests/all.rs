@@ -53,7 +53,7 @@ fn strategies() -> Vec<Arc<dyn Strategy>> {
     ]
 }
 
-fn rules(seed: u8) -> Rules {
+pub(in crate::strategy) fn rules(seed: u8) -> Rules {
     match seed % 4 {
         0 => Rules::default(),
         1 => Rules { returns: ReturnPlace::Next, ..Rules::default() },
@@ -87,7 +87,7 @@ fn call(id: &str, seed: u8) -> Part {
 
 /// A history from seeds, four for each message. A tidy one is valid; any other may hold orphans,
 /// returns out of order, calls without return and responses in a row.
-fn script(tidy: bool, rules: Rules, seeds: &[[u8; 4]]) -> Script {
+pub(in crate::strategy) fn script(tidy: bool, rules: Rules, seeds: &[[u8; 4]]) -> Script {
     let mut messages: Vec<Said> = Vec::new();
     let mut open: Vec<String> = Vec::new();
     let says = |role, text: &str| Said::new(role, vec![Part::new(role, Kind::Text, text)]);
@@ -185,7 +185,7 @@ fn script(tidy: bool, rules: Rules, seeds: &[[u8; 4]]) -> Script {
 }
 
 /// What has to survive, as it was.
-fn must_stay(script: &Script) -> Vec<EntryId> {
+pub(in crate::strategy) fn must_stay(script: &Script) -> Vec<EntryId> {
     let history = script.history();
     let warning = |at: usize| history.entries()[at].note() == Some(Note::Warning);
     let newest = history.messages().iter().rposition(|message| {

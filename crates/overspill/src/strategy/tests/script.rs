@@ -270,6 +270,15 @@ impl Script {
         Self { rules: self.rules, messages }
     }
 
+    /// The history as it is, one line for each message.
+    pub(in crate::strategy) fn lines(&self) -> String {
+        let lines = self.messages.iter().map(|said| {
+            let parts: Vec<String> = said.parts.iter().map(Part::picture).collect();
+            format!("{} {}\n", letter(said.role), parts.join(" | "))
+        });
+        lines.collect()
+    }
+
     /// What a strategy does, one line for each message: kept, `-` dropped, `~` changed, `+` added.
     /// A part that leaves a message that stays is struck out.
     pub(in crate::strategy) fn picture(&self, strategy: &dyn Strategy) -> String {
@@ -310,16 +319,20 @@ impl Script {
                     None => part.picture(),
                 });
             }
-            let who = match said.role {
-                Role::System => 's',
-                Role::User => 'u',
-                Role::Assistant => 'a',
-                Role::Tool => 't',
-            };
+            let who = letter(said.role);
             let pin = if said.is_pinned { "!" } else { "" };
             let _ = writeln!(out, "{sign} {who}{pin} {}", parts.join(" | "));
         }
         out
+    }
+}
+
+fn letter(role: Role) -> char {
+    match role {
+        Role::System => 's',
+        Role::User => 'u',
+        Role::Assistant => 'a',
+        Role::Tool => 't',
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::*;
-use crate::strategy::talk::{Bit, Said};
+use crate::strategy::tests::script::{Part, Said};
 
 /// Where we differ on purpose: in the first four, all that could leave is the first message of the
 /// user, which stays, so there is nothing to sum up. In the others a result stands far behind its
@@ -61,29 +61,29 @@ fn the_same_end_stays() {
     assert_eq!(different, DIFFERENT);
 }
 
-fn talk(history: &Value) -> Talk {
+fn talk(history: &Value) -> Script {
     let messages = history.as_array().unwrap().iter().map(|message| {
         let response = message["kind"] == "response";
         let role = if response { Role::Assistant } else { Role::User };
-        Said::new(role, message["parts"].as_array().unwrap().iter().map(|p| bit(role, p)).collect())
+        let parts = message["parts"].as_array().unwrap();
+        Said::new(role, parts.iter().map(|found| part(role, found)).collect())
     });
-    Talk { messages: messages.collect(), rules: Rules::default() }
+    Script { rules: Rules::default(), messages: messages.collect() }
 }
 
-fn bit(role: Role, part: &Value) -> Bit {
+fn part(role: Role, part: &Value) -> Part {
     let word = |key: &str| part[key].as_str().unwrap_or_default().to_owned();
     let text = |key: &str| part[key].as_str().map_or(part[key].to_string(), str::to_owned);
     let (id, name) = (word("tool_call_id"), word("tool_name"));
-    let (role, kind, text) = match part["part_kind"].as_str().unwrap() {
-        "system-prompt" => (Role::System, Kind::Text, text("content")),
-        "tool-call" => (role, Kind::Call { id: id.into(), name: name.into() }, text("args")),
+    match part["part_kind"].as_str().unwrap() {
+        "system-prompt" => Part::new(Role::System, Kind::Text, &text("content")),
+        "tool-call" => Part::call(&id, &name, &text("args")),
         "tool-return" | "retry-prompt" if !name.is_empty() => {
             let (id, name) = (id.into(), Some(name.into()));
             let kind = Kind::Return { id, name, is_error: false, images: vec![] };
-            (Role::Tool, kind, text("content"))
+            Part::new(Role::Tool, kind, &text("content"))
         }
-        "thinking" => (role, Kind::Thinking, text("content")),
-        _ => (role, Kind::Text, text("content")),
-    };
-    Bit { role, kind, text }
+        "thinking" => Part::new(role, Kind::Thinking, &text("content")),
+        _ => Part::new(role, Kind::Text, &text("content")),
+    }
 }
