@@ -237,18 +237,23 @@ fn clear_tool_results() {
         let messages = &file["histories"][vector["history"].as_str().unwrap()];
         let least = config["min_clear_tokens"].as_u64().unwrap_or(0);
         // The same ones are chosen.
-        decide(messages, &Counter::with(Arc::new(Heavy)), &clear, |history, draft| {
-            let ours = replaced(history, draft, |entry| entry.is_return());
-            let theirs = recorded_cleared(vector, history);
-            if ours != theirs && least == 0 {
-                differences.add(&vector["id"], ours, theirs);
-            }
-        });
+        decide(
+            messages,
+            &Counter::default().tokenizer(Arc::new(Heavy)),
+            &clear,
+            |history, draft| {
+                let ours = replaced(history, draft, |entry| entry.is_return());
+                let theirs = recorded_cleared(vector, history);
+                if ours != theirs && least == 0 {
+                    differences.add(&vector["id"], ours, theirs);
+                }
+            },
+        );
         // Of those, the ones that are bigger than their marker are cleared.
         let clear = ClearToolResults { min_clear_tokens: least, ..clear };
         decide(messages, &Counter::default(), &clear, |history, draft| {
             let counter = Counter::default();
-            let bigger = |at: &usize| counter.text(&history.entries()[*at].text).0 > 360;
+            let bigger = |at: &usize| counter.text(&history.entries()[*at].text).0 > 180;
             let mut theirs = recorded_cleared(vector, history);
             theirs.retain(bigger);
             let freed = counter.count(history).tokens() - draft.tokens();
@@ -273,13 +278,18 @@ fn deduplicate_file_reads() {
     let mut differences = Differences::default();
     for vector in file["vectors"].as_array().unwrap() {
         let messages = &file["histories"][vector["history"].as_str().unwrap()];
-        decide(messages, &Counter::with(Arc::new(Heavy)), &strategy, |history, draft| {
-            let ours = replaced(history, draft, |entry| entry.is_return());
-            let theirs = recorded_cleared(vector, history);
-            if ours != theirs {
-                differences.add(&vector["id"], ours, theirs);
-            }
-        });
+        decide(
+            messages,
+            &Counter::default().tokenizer(Arc::new(Heavy)),
+            &strategy,
+            |history, draft| {
+                let ours = replaced(history, draft, |entry| entry.is_return());
+                let theirs = recorded_cleared(vector, history);
+                if ours != theirs {
+                    differences.add(&vector["id"], ours, theirs);
+                }
+            },
+        );
     }
     differences.check(&[]);
 }
