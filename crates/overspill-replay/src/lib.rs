@@ -41,6 +41,6 @@ pub use contents::{Content, ContentId, Contents, Reduced};
 pub use error::ReadError;
 pub use evidence::Evidence;
 pub use figures::{Figures, Prices, Recall, Reduction, Traffic, evaluate};
-pub use format::{Format, files, read};
+pub use format::{Format, Recording, files, read, recording};
 pub use policy::{HeadTail, Keep, Mask, PerResult, Policy};
 pub use session::{Item, ItemId, Kind, PairId, Segment, Session, Turn};

@@ -1,14 +1,15 @@
 //! `overspill replay`: what a policy would have saved and kept in recorded sessions.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use overspill::window::{self, WindowOptions};
-use overspill_replay::{Figures, ReadError, Reduction, Session, evaluate, files, read};
+use overspill_replay::{Figures, ReadError, Reduction, Session, evaluate, files, recording};
 use serde::Serialize;
 
 use super::named::Named;
@@ -40,6 +41,15 @@ struct Replayed {
     rows: Vec<Row>,
     by_session: Vec<SessionRows>,
     skipped: Vec<String>,
+    skipped_lines: Vec<SkippedLines>,
+    unanswered: Vec<PathBuf>,
+}
+
+/// Lines of a recording that are not valid JSON; as `--json` writes it.
+#[derive(Debug, Serialize)]
+struct SkippedLines {
+    path: PathBuf,
+    lines: usize,
 }
 
 pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Failure> {
@@ -50,11 +60,40 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
     }
     let mut paths = Vec::new();
     for path in &args.paths {
+        path.metadata().map_err(|error| cannot_look_at(path, error))?;
         paths.extend(files(path)?);
     }
-    let (sessions, skipped) = measure(&paths, &policies, args.long)?;
+    let Outcome { sessions, skipped, skipped_lines, unanswered, short } =
+        measure(&paths, &policies, args.long)?;
     for error in &skipped {
         output::warning(error);
+    }
+    for SkippedLines { path, lines } in &skipped_lines {
+        let lines = match lines {
+            1 => "1 line is not valid JSON and was passed over".to_owned(),
+            lines => format!(
+                "{} lines are not valid JSON and were passed over",
+                output::grouped(*lines as u64)
+            ),
+        };
+        output::notice(&format!("{}: {lines}", path.display()));
+    }
+    // What was named is answered for; of what only lies in a folder, there may be many.
+    let (named, found): (Vec<_>, Vec<_>) =
+        unanswered.iter().partition(|path| args.paths.contains(path));
+    for path in named {
+        let path = path.display();
+        output::notice(&format!(
+            "{path}: the model never answers in it, so there is nothing to replay"
+        ));
+    }
+    if !found.is_empty() {
+        let found = output::grouped(found.len() as u64);
+        output::notice(&format!("recordings in which the model never answers: {found}"));
+    }
+    if short > 0 && sessions.is_empty() {
+        let short = output::grouped(short);
+        output::notice(&format!("sessions that are shorter than --long asks for: {short}"));
     }
     let mut sums: Vec<Figures> = vec![Figures::default(); policies.len()];
     for (_, figures) in &sessions {
@@ -84,13 +123,15 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
             })
             .collect(),
         skipped: skipped.iter().map(ToString::to_string).collect(),
+        skipped_lines,
+        unanswered,
     };
 
     let mut out = Out::new();
     if common.json {
         out.json(&replayed)?;
     } else if replayed.sessions == 0 {
-        out.text("no recorded session was found")?;
+        out.text("no recorded session to replay was found")?;
     } else {
         print(&mut out, &replayed, args.by_session)?;
     }
@@ -140,8 +181,28 @@ fn cells(row: &Row) -> Vec<String> {
     cells
 }
 
-/// The figures of each session under each policy, and the recordings that could not be read.
-type Outcome = (Measured, Vec<ReadError>);
+fn cannot_look_at(path: &Path, error: io::Error) -> Failure {
+    let path = path.display();
+    if error.kind() == io::ErrorKind::NotFound {
+        return Failure::new(format!("{path} does not exist"))
+            .hint("name a file or folder of recordings");
+    }
+    Failure::from(error).context(format!("cannot read {path}"))
+}
+
+/// What came of the recordings.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// The figures of each session under each policy.
+    sessions: Measured,
+    /// Why recordings could not be read.
+    skipped: Vec<ReadError>,
+    skipped_lines: Vec<SkippedLines>,
+    /// Recordings in which the model never answers.
+    unanswered: Vec<PathBuf>,
+    /// How many sessions were left out because only long ones were asked for.
+    short: u64,
+}
 
 type Measured = Vec<((PathBuf, String, &'static str), Vec<Figures>)>;
 
@@ -157,8 +218,11 @@ fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Out
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = paths.get(i) else { return Ok(()) };
-            let outcome = match read(path) {
-                Ok(sessions) => Ok(replay_all(&sessions, policies, only_long)?),
+            let outcome = match recording(path) {
+                Ok(recording) => {
+                    let measured = replay_all(&recording.sessions, policies, only_long)?;
+                    Ok((recording.skipped_lines, recording.sessions.len(), measured))
+                }
                 Err(error) => Err(error),
             };
             if let Ok(mut done) = done.lock() {
@@ -173,21 +237,32 @@ fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Out
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(paths.len().max(1));
     thread::scope(|scope| -> Result<(), Failure> {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Where fewer can be had, fewer will do.
+        let worker = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (1..threads).map_while(worker).collect();
         work()?;
         for worker in workers {
             worker.join().map_err(|_| Failure::new("a session could not be replayed"))??;
         }
         Ok(())
     })?;
-    let (mut measured, mut skipped) = (Vec::new(), Vec::new());
-    for (_, outcome) in done.into_inner().unwrap_or_default() {
+    let mut all = Outcome::default();
+    for (i, outcome) in done.into_inner().unwrap_or_default() {
         match outcome {
-            Ok(sessions) => measured.extend(sessions),
-            Err(error) => skipped.push(error),
+            Ok((lines, sessions, measured)) => {
+                if lines > 0 {
+                    all.skipped_lines.push(SkippedLines { path: paths[i].clone(), lines });
+                }
+                if sessions == 0 {
+                    all.unanswered.push(paths[i].clone());
+                }
+                all.short += (sessions - measured.len()) as u64;
+                all.sessions.extend(measured);
+            }
+            Err(error) => all.skipped.push(error),
         }
     }
-    Ok((measured, skipped))
+    Ok(all)
 }
 
 fn replay_all(

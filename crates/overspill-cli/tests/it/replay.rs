@@ -1,47 +1,91 @@
-//! `replay`: what the presets are promised to save and to keep, on a session that anyone can replay.
-
-use serde_json::Value;
+//! `replay`: what it says of recordings that are not whole.
 
 use crate::bench::Bench;
 
-/// The figures of a policy on the project's own session.
-fn figures(policy: &str) -> Value {
+/// A session of one request.
+const SESSION: &str = concat!(
+    r#"{"type":"session","version":3,"id":"s","cwd":"/"}"#,
+    "\n",
+    r#"{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"Hello"}}"#,
+    "\n",
+    r#"{"type":"message","id":"b","parentId":"a","message":{"role":"assistant","content":[{"type":"text","text":"Hi"}]}}"#,
+    "\n",
+);
+
+/// The same, before the model answered.
+fn question() -> String {
+    SESSION.lines().take(2).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_said() {
     let bench = Bench::new();
-    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/session.jsonl");
-    let replayed = bench.json(&["replay", session, "--policy", policy, "--json"]);
-    assert_eq!(replayed["sessions"], 1);
-    replayed["rows"][1].clone()
-}
-
-#[track_caller]
-fn at_least(row: &Value, figure: &str, least: f64) {
-    let value = row["reduction"][figure].as_f64().unwrap();
-    assert!(value >= least, "{figure} is {value} and must be {least}: {row}");
-}
-
-#[test]
-fn presets_save_much_keep_what_is_used_and_lose_nothing() {
-    let lean = figures("lean");
-    at_least(&lean, "sent", 60.0);
-    at_least(&lean, "cost", 58.0);
-    at_least(&lean, "net_cost", 53.0);
-    at_least(&lean, "in_view", 76.0);
-    let default = figures("default");
-    at_least(&default, "cost", 0.0);
-    at_least(&default, "net_cost", 0.0);
-    at_least(&default, "in_view", 85.0);
-    for row in [&lean, &default] {
-        at_least(row, "reachable", 100.0);
-        assert_eq!(row["figures"]["invalid"], 0, "{row}");
-    }
+    bench.write("sound.jsonl", SESSION);
+    bench.write("one.jsonl", format!("{SESSION}{{\"type\":\"mess\n"));
+    bench.write("two.jsonl", format!("{SESSION}nonsense\n\n{{\n"));
+    bench.write("none.jsonl", format!("{}nonsense\n", question()));
+    let output = bench.output(&["replay", "."]);
+    assert!(output.status.success(), "{output:?}");
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
+    overspill: warning: ./none.jsonl: 1 line is not valid JSON and was passed over
+    overspill: warning: ./one.jsonl: 1 line is not valid JSON and was passed over
+    overspill: warning: ./two.jsonl: 2 lines are not valid JSON and were passed over
+    overspill: warning: recordings in which the model never answers: 1
+    ");
+    let json = bench.json(&["replay", ".", "--json"]);
+    let lines = json["skipped_lines"].as_array().unwrap();
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|one| (one["path"].as_str().unwrap(), one["lines"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(lines, [("./none.jsonl", 1), ("./one.jsonl", 1), ("./two.jsonl", 2)]);
+    assert_eq!(json["unanswered"], serde_json::json!(["./none.jsonl"]));
+    assert_eq!(json["sessions"], 3);
 }
 
 #[test]
-fn strategies_by_name_keep_calls_and_returns_together() {
-    for policy in ["sliding", "clear", "tiered"] {
-        let row = figures(policy);
-        at_least(&row, "reachable", 100.0);
-        assert_eq!(row["figures"]["invalid"], 0, "{row}");
-        assert!(row["reduction"]["sent"].as_f64().unwrap() >= 0.0, "{row}");
-    }
+fn where_nothing_is_shown_it_says_why() {
+    let bench = Bench::new();
+    bench.write("question.jsonl", question());
+    bench.write("short.jsonl", SESSION);
+    bench.write("other.jsonl", "{\"nothing\": \"like it\"}\n");
+    std::fs::create_dir(bench.path("empty")).unwrap();
+    insta::assert_snapshot!(bench.picture(&["replay", "question.jsonl"]), @r"
+    $ overspill replay question.jsonl
+    --- stdout
+    no recorded session to replay was found
+    --- stderr
+    overspill: warning: question.jsonl: the model never answers in it, so there is nothing to replay
+    --- exit status 1
+    ");
+    insta::assert_snapshot!(bench.picture(&["replay", "--long", "short.jsonl"]), @r"
+    $ overspill replay --long short.jsonl
+    --- stdout
+    no recorded session to replay was found
+    --- stderr
+    overspill: warning: sessions that are shorter than --long asks for: 1
+    --- exit status 1
+    ");
+    insta::assert_snapshot!(bench.picture(&["replay", "other.jsonl"]), @r"
+    $ overspill replay other.jsonl
+    --- stdout
+    no recorded session to replay was found
+    --- stderr
+    overspill: warning: other.jsonl: not a recorded session of a known format
+    hint: pass a session file of one of claude_code, codex, inspect, kimi, langchain, mini_swe, oh_llm, openhands, pi, specstory, swe_agent, vcr; logs of Inspect must be in its JSON form
+    --- exit status 1
+    ");
+    insta::assert_snapshot!(bench.picture(&["replay", "empty"]), @r"
+    $ overspill replay empty
+    --- stdout
+    no recorded session to replay was found
+    --- exit status 1
+    ");
+    insta::assert_snapshot!(bench.picture(&["replay", "short.jsonl", "not/there"]), @r"
+    $ overspill replay short.jsonl not/there
+    --- stderr
+    overspill: error: not/there does not exist
+    hint: name a file or folder of recordings
+    --- exit status 1
+    ");
 }

@@ -46,7 +46,7 @@ mod store_arguments {
             &StoreArguments::default(),
             r#"
             |  u go
-            |~ a call write {"path":"a.rs","content":"(3,002 characters, left out here)","overspill":"Not an argument: the tool got all of them whole, and what was long is only left out of this record of the call. New calls need their arguments in full. [3,028 characters, 3 lines; Nothing of it is shown]"}
+            |~ a call write {"path":"a.rs","content":"(3,002 characters)","overspill":"Cut from this record only; the tool got it whole. Write new calls in full. [3,028 characters, 3 lines]"}
             |  t ret ok
             "#,
         );
@@ -176,9 +176,9 @@ mod deduplicate_file_reads {
             r#"
             |  u go
             |  a call read {"path":"a.rs"}
-            |~ t ret [4,000 characters, 2 lines; Nothing of it is shown] a.rs was read again later.
+            |~ t ret [4,000 characters, 2 lines] a.rs was read again later.
             |  a call read {"path":"b.rs"}
-            |~ t ret [5,000 characters, 3 lines; Nothing of it is shown] b.rs was written anew later.
+            |~ t ret [5,000 characters, 3 lines] b.rs was written anew later.
             |  a call read {"path":"a.rs"}
             |  t ret line*3000
             |  a call write {"path":"b.rs","content":""}
@@ -338,7 +338,7 @@ mod clamp_oversized {
             r#"
             |  s sys rule*4000
             |  u task*4000
-            |~ a loop loop ⏎[4,000 characters, 2 lines; 3,981 characters of it are left out here]⏎oop loop  | think why why wh⏎[4,000 characters, 2 lines; 3,981 characters of it are left out here]⏎ why why  | think why*4000 | call write {"path":"a.rs","content":"(4,002 characters, left out here)","overspill":"Not an argument: the tool got all of them whole, and what was long is only left out of this record of the call. New calls need their arguments in full. [4,028 characters, 4 lines; Nothing of it is shown]"}
+            |~ a loop loop ⏎[4,000 characters, 2 lines; 3,981 characters of it are left out here]⏎oop loop  | think why why wh⏎[4,000 characters, 2 lines; 3,981 characters of it are left out here]⏎ why why  | think why*4000 | call write {"path":"a.rs","content":"(4,002 characters)","overspill":"Cut from this record only; the tool got it whole. Write new calls in full. [4,028 characters, 4 lines]"}
             |~ t ret line line ⏎[4,000 characters, 2 lines; 3,981 characters of it are left out here]⏎ine line 
             "#,
         );
@@ -595,7 +595,7 @@ mod clear_tool_results {
             "
             |  u go
             |  a call f {} | call g {}
-            |~ t ret [4,000 characters, 2 lines; Nothing of it is shown] | ret [4,000 characters, 2 lines; Nothing of it is shown]
+            |~ t ret [4,000 characters, 2 lines] | ret [4,000 characters, 2 lines]
             |  a call f {}
             |  t ret line*4000
             ",
@@ -608,7 +608,7 @@ mod clear_tool_results {
     #[test]
     fn what_is_smaller_than_its_marker_stays() {
         let script =
-            Script::new("u go\na call x f {}\nt ret x ok\na call x f {}\nt ret x line*300");
+            Script::new("u go\na call x f {}\nt ret x ok\na call x f {}\nt ret x line*150");
         check_stays(&script, &keep(0));
     }
 
@@ -620,10 +620,7 @@ mod clear_tool_results {
         ));
         let after = script.after(&keep(0));
         let text = &after.messages[2].parts[0].text;
-        assert!(
-            text.ends_with(&format!("It is an excerpt of what is stored as {handle}.")),
-            "{text}"
-        );
+        assert!(text.ends_with(&format!("(an excerpt of {handle})")), "{text}");
         check_stays(&after, &keep(0));
     }
 

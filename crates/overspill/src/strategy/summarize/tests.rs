@@ -251,7 +251,8 @@ fn the_transcript_fits_the_window_whatever_was_said() {
         }
         let how = Summarize { keep_user_messages: 0, ..Summarize::new(Keep::Messages(3)) };
         for tokenizer in [None, Some(Arc::new(Bytes) as Arc<dyn Tokenizer>)] {
-            let counter = tokenizer.map_or_else(Counter::default, Counter::with);
+            let counter =
+                tokenizer.map_or_else(Counter::default, |it| Counter::default().tokenizer(it));
             let model = Scripted::new([Ok("x")]);
             let focus = "f".repeat(10_000);
             let bench =

@@ -283,7 +283,7 @@ fn twenty_thousand_messages_are_planned_in_one_go() {
     for strategy in strategies() {
         let scale = Arc::new(Scale::default());
         let weighed = || scale.0.load(std::sync::atomic::Ordering::Relaxed);
-        let counter = crate::count::Counter::with(Arc::clone(&scale) as _);
+        let counter = crate::count::Counter::default().tokenizer(Arc::clone(&scale) as _);
         let count = counter.count(&history);
         let before = weighed();
         let pins = [MessageId(0), MessageId(7)];

@@ -352,6 +352,9 @@ fn short(text: &str) -> String {
         Regex::new(r#"\[overspill: ([^;\]]+), stored as [^;\]]+; read any part with [^\]]+?\)\. "#)
             .unwrap()
     });
+    static BARE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\[overspill: ([^;\]]+), stored as [^;\]]+\]").unwrap());
+    let text = &BARE.replace_all(text, "[$1]");
     static LONG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\w+ )(\w+ ){8,}\w*").unwrap());
     static NOTE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?s)^<overspill-(\w+)>\n(.*)\n</overspill-\w+>$").unwrap());
