@@ -189,10 +189,11 @@ impl TextModel for Script {
 }
 
 fn summarizing(answers: Vec<Result<Summary, SummaryError>>) -> Result<SettledPlan, SettleError> {
-    let lines = format!("u go\na {}\nu on", "x".repeat(100));
+    // A note has to be shorter than what it stands for.
+    let lines = LINES.replace("done", &"done".repeat(100));
     let history = history(&lines, Rules::default());
     let mut plan = Plan::default();
-    plan.drop_turn(&history.turns()[0]);
+    history.turns().iter().for_each(|turn| plan.drop_turn(turn));
     for _ in &answers {
         plan.insert(MessageId(1), Note::Summary, Words::written("Sum it up."));
     }
@@ -211,7 +212,7 @@ fn a_model_writes_and_is_paid() {
         before: MessageId(1),
         text: format!("<overspill-summary>\n{text}\n</overspill-summary>"),
     };
-    assert_eq!(settled.changes()[1..], [inserted("It grepped."), inserted("It was done.")]);
+    assert_eq!(settled.changes()[3..], [inserted("It grepped."), inserted("It was done.")]);
     assert_eq!(settled.usage(), Usage { requests: 2, input_tokens: 20, output_tokens: 2 });
 }
 
@@ -222,7 +223,7 @@ fn without_a_summary_nothing_is_settled_and_what_was_spent_is_said() {
         (vec![answer("a"), Err(failed())], "over capacity", 1),
         (vec![answer("a"), answer(" \n")], "the model wrote nothing", 2),
         // With its marks; what is no shorter than what it stands for is no summary.
-        (vec![answer(&"s".repeat(60))], "the note would be 101 characters in place of 100", 1),
+        (vec![answer(&"s".repeat(366))], "the note would be 407 characters in place of 407", 1),
     ] {
         match summarizing(answers) {
             Err(SettleError::Summary(error)) => {
