@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::support::parse;
 
 /// A file of recorded decisions; `None` where they are not here.
-#[expect(clippy::print_stdout, reason = "a skipped test says so")]
+#[expect(clippy::print_stdout, reason = "a test that skips says so")]
 fn golden(name: &str) -> Option<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
     match std::fs::read_to_string(folder.join(format!("{name}.json"))) {
