@@ -8,4 +8,5 @@ mod hostile;
 mod property;
 mod reading;
 mod spelling;
+mod strategies;
 mod support;

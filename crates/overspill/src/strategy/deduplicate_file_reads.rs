@@ -167,7 +167,7 @@ fn replace(draft: &mut Draft<'_, '_>, answer: EntryId, key: &str, how: &str) -> 
     let is_name = count_chars(key.as_bytes()) <= NAME_CHARS && !key.contains(char::is_control);
     let words = format!(" {} {how}.", if is_name { key } else { "The file" });
     let (marker, mut weight) = marker_of(&draft.history().entries()[answer.0].text);
-    weight.0 += draft.scene().counter.text(&words).0;
+    weight.0 += count_chars(words.as_bytes());
     draft.replace_text(answer, marker.then(Words::text(words)), weight)
 }
 

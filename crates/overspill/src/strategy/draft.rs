@@ -162,11 +162,14 @@ impl<'v, 'a> Draft<'v, 'a> {
         if let Some(newest) = newest {
             needed[newest] = true;
         }
+        // A warning that follows a response is all that there is to answer.
+        let ends = newest.filter(|&at| history.messages()[at].role == Role::Assistant);
         let keeps = |(at, entry): (usize, &Entry<'_>)| {
             let orphan = entry.is_return() && history.call_of(EntryId(at)).is_none();
             EntryId(at) < history.reach()
                 || entry.role == Role::System
                 || needed[entry.message.0] && entry.note() != Some(Note::Warning)
+                || ends.is_some_and(|end| entry.message.0 > end)
                 || orphan && history.rules().continues
         };
         let fixed: Vec<bool> = history.entries().iter().enumerate().map(keeps).collect();

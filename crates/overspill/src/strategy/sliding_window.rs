@@ -107,9 +107,9 @@ impl Strategy for SlidingWindow {
     ) -> BoxFuture<'f, Result<(), StrategyError>> {
         let cut = self.keep.safe_cutoff(draft);
         let first = first_user(draft).filter(|_| self.keep_first_user);
-        let enough = self.until.map_or(0, |limit| limit.tokens(draft.scene().budget));
+        let enough = self.until.map(|limit| limit.tokens(draft.scene().budget));
         for message in (0..cut.0).map(MessageId) {
-            if draft.tokens() <= enough {
+            if enough.is_some_and(|enough| draft.tokens() <= enough) {
                 break;
             }
             if Some(message) != first {
