@@ -116,7 +116,13 @@ impl Summarize {
 
     fn older<'v>(&self, draft: &Draft<'v, '_>) -> Older<'v> {
         let history = draft.history();
-        let cut = self.keep.safe_cutoff(draft);
+        // The newest message stays in any case, and with it its turn.
+        let keep = match self.keep {
+            Keep::Messages(0) => Keep::Messages(1),
+            Keep::Tokens(0) => Keep::Tokens(1),
+            keep => keep,
+        };
+        let cut = keep.safe_cutoff(draft);
         let kept = self.kept_users(draft, cut);
         let mut older = Older::default();
         for (at, message) in history.messages().iter().enumerate().take(cut.0) {

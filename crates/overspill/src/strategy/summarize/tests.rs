@@ -66,7 +66,14 @@ impl TextModel for Writer {
 fn the_older_part_becomes_one_summary() {
     let model = Scripted::new([Ok("## Task\nFix the bug, not in tests.")]);
     let talk = Bench::new(&model).fit(&Script::new(TALK), &small());
-    insta::assert_snapshot!(talk.lines(), @"");
+    insta::assert_snapshot!(talk.lines(), @r#"
+    s sys be brief
+    u fix the bug
+    u <summary> What was said and done before this point, as a model notes it:⏎⏎## Task⏎Fix the bug, not in tests.⏎⏎Earlier in this conversation: 5 messages left, about 221 tokens. Check what matters against what is stored. [stored; Nothing of it is shown]
+    u and quickly
+    a think now | call edit {"path":"src/a.rs"}
+    t ret done
+    "#);
     let receipt = Receipt::parse(summaries(&talk)[0]);
     assert_eq!(receipt, Some(Receipt { messages: 5, tokens: 221 }));
 }
@@ -75,13 +82,40 @@ fn the_older_part_becomes_one_summary() {
 fn the_model_is_asked_for_notes_on_what_leaves() {
     let model = Scripted::new([Ok("x")]);
     let bench = Bench { focus: Some("the path of the bug"), ..Bench::new(&model) };
-    bench.fit(&Script::new(&TALK.replace("400", "200")), &small());
+    bench.fit(&Script::new(&TALK.replace("400", "199")), &small());
     let prompt = model.prompts().remove(0);
     let cut = |from: &str, to: &str| {
         let at = prompt.find(from).unwrap();
         &prompt[at..at + prompt[at..].find(to).unwrap()]
     };
-    insta::assert_snapshot!(cut("<conversation-", "\nWrite the notes"), @"");
+    insta::assert_snapshot!(cut("<conversation-", "\nWrite the notes"), @r#"
+    <conversation-33e973e484a81908>
+    [user, stays]
+      fix the bug
+    [assistant thinks]
+      where?
+    [assistant]
+      I look
+    [assistant calls grep]
+      {"q":"bug"}
+    [grep returned]
+      src/a.rs:7: bug word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word
+    [user]
+      not in tests
+    [assistant calls read]
+      {"path":"src/a.rs"}
+    [read returned]
+      fn a() word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word
+    [user, stays]
+      and quickly
+    </conversation-33e973e484a81908>
+
+    The agent is going to need this above all, so dwell on it:
+
+    <focus-33e973e484a81908>
+    the path of the bug
+    </focus-33e973e484a81908>
+    "#);
     assert!(prompt.starts_with("You keep the notes from which an AI agent goes on with its work."));
     assert!(prompt.ends_with("- Use at most 15 words, and fewer if they do.\n"));
     assert!(!prompt.contains("The notes so far.") && !prompt.contains("be brief"));
@@ -291,11 +325,20 @@ fn what_the_user_says_beside_a_result_stays_without_it() {
     let talk = talk.under(rules);
     let bench = Bench::new(&Writer);
     let after = bench.fit(&talk, &small());
-    insta::assert_snapshot!(after.lines(), @"");
+    insta::assert_snapshot!(after.lines(), @"
+    u go
+    u <summary> What was said and done before this point, as a model notes it:⏎⏎Notes.⏎⏎Earlier in this conversation: 3 messages left, about 451 tokens. Check what matters against what is stored. [stored; Nothing of it is shown] | and now this
+    a call f {}
+    u ret ok
+    ");
     assert_eq!(after.history().faults(), []);
     let all = Summarize { keep_user_messages: 0, keep_first_user: false, ..small() };
     let after = bench.fit(&talk, &all);
-    insta::assert_snapshot!(after.lines(), @"");
+    insta::assert_snapshot!(after.lines(), @"
+    u <summary> What was said and done before this point, as a model notes it:⏎⏎Notes.⏎⏎Earlier in this conversation: 5 messages left, about 455 tokens. Check what matters against what is stored. [stored; Nothing of it is shown]
+    a call f {}
+    u ret ok
+    ");
     assert_eq!(after.history().faults(), []);
 }
 
@@ -318,7 +361,16 @@ fn system_prompts_and_pins_stay_where_they_are() {
     let model = Scripted::new([Ok("x")]);
     let all = Summarize { keep_user_messages: 0, keep_first_user: false, ..small() };
     let after = Bench::new(&model).fit(&talk, &all);
-    insta::assert_snapshot!(after.lines(), @"");
+    insta::assert_snapshot!(after.lines(), @"
+    u sys you are
+    s sys be kind
+    s sys be exact
+    u <summary> What was said and done before this point, as a model notes it:⏎⏎x⏎⏎Earlier in this conversation: 4 messages left, about 102 tokens. Check what matters against what is stored. [stored; Nothing of it is shown]
+    a call f {}
+    t ret word*400
+    a three
+    u four
+    ");
     assert!(headings(&model.prompts()[0]).contains(&"[f returned, stays]"));
 }
 
@@ -340,11 +392,11 @@ fn the_tail_may_be_counted_in_tokens() {
     let after = Bench::new(&model).fit(&talk, &how);
     let shown = after.lines();
     assert_eq!(shown.lines().count(), 4, "{shown}");
-    assert!(shown.starts_with("u go\nu <overspill-summary>") && shown.ends_with("\nu three\n"));
+    assert!(shown.starts_with("u go\nu <summary>") && shown.ends_with("\nu three\n"), "{shown}");
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn any_history_stays_what_it_was_where_it_must(
@@ -375,12 +427,10 @@ proptest! {
             Ok(settled) => {
                 let after = talk.with(&settled);
                 prop_assert!(!tidy || after.history().faults().is_empty(), "{}", after.lines());
-                // It does not fire again on what it made. (Where nothing is to stay, what was
-                // newest no longer is once a note stands behind it.)
-                let nothing = matches!(keep, Keep::Messages(0) | Keep::Tokens(0));
+                // It does not fire again on what it made.
                 let again = bench.plan(&after, &how).unwrap().0;
                 prop_assert!(
-                    nothing || again.is_empty(),
+                    again.is_empty(),
                     "{}\n{}\n{again:?}", talk.lines(), after.lines()
                 );
             }

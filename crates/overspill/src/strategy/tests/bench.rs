@@ -99,7 +99,7 @@ impl<'b> Bench<'b> {
         script: &Script,
         plan: &Plan,
     ) -> Result<SettledPlan, SettleError> {
-        let (run, via) = (RunId::new("run"), ReadVia::Command);
+        let (run, via) = (RunId::new("run"), ReadVia::Tool("read_tool_result".into()));
         let store: Arc<dyn Store> = self.store.clone();
         let ports = Ports::new(&run, &store, &via);
         let ports = self.model.map_or(ports, |model| ports.with_model(model));
