@@ -7,7 +7,7 @@ use super::StrategyError;
 use super::receipt::Receipt;
 use crate::count::{Count, Counter, Weight};
 use crate::entry::{Entry, EntryId, Kind, MessageId, Note, Role};
-use crate::history::{Field, History, Plan, TurnId, Words};
+use crate::history::{Field, History, Message, Plan, TurnId, Words};
 use crate::marker::Below;
 use crate::summary::{TextModel, Usage};
 
@@ -155,10 +155,14 @@ impl<'v, 'a> Draft<'v, 'a> {
         }
         // What is asked now has to be answered, whatever becomes of its words.
         let mut needed = pinned.clone();
-        let newest = history.messages().iter().rposition(|message| {
+        // Our own notes ask nothing.
+        let speaks = |message: &Message<'_>, is_said: fn(&Entry<'_>) -> bool| {
             let entries = &history.entries()[message.entries.clone()];
-            entries.is_empty() || entries.iter().any(|entry| entry.note() != Some(Note::Warning))
-        });
+            entries.is_empty() || entries.iter().any(is_said)
+        };
+        let newest = |is_said| history.messages().iter().rposition(|it| speaks(it, is_said));
+        let newest = newest(|entry| entry.note().is_none())
+            .or_else(|| newest(|entry| entry.note() != Some(Note::Warning)));
         if let Some(newest) = newest {
             needed[newest] = true;
         }
