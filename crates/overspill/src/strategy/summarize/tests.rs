@@ -89,7 +89,7 @@ fn the_model_is_asked_for_notes_on_what_leaves() {
         &prompt[at..at + prompt[at..].find(to).unwrap()]
     };
     insta::assert_snapshot!(cut("<conversation-", "\nWrite the notes"), @r#"
-    <conversation-33e973e484a81908>
+    <conversation-185effa9b70d64c5>
     [user, stays]
       fix the bug
     [assistant thinks]
@@ -108,13 +108,13 @@ fn the_model_is_asked_for_notes_on_what_leaves() {
       fn a() word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word word
     [user, stays]
       and quickly
-    </conversation-33e973e484a81908>
+    </conversation-185effa9b70d64c5>
 
     The agent is going to need this above all, so dwell on it:
 
-    <focus-33e973e484a81908>
+    <focus-185effa9b70d64c5>
     the path of the bug
-    </focus-33e973e484a81908>
+    </focus-185effa9b70d64c5>
     "#);
     assert!(prompt.starts_with("You keep the notes from which an AI agent goes on with its work."));
     assert!(prompt.ends_with("- Use at most 15 words, and fewer if they do.\n"));
