@@ -1,8 +1,8 @@
 //! What may leave a history, or shrink, so that it fits?
 //!
 //! A strategy edits a [`Draft`]: a history, what each part of it weighs, and the edits so far. It
-//! stores nothing and changes nothing; what comes out is a [`Plan`]. Strategies can follow one
-//! another on one draft, each seeing what those before it left.
+//! stores nothing and changes nothing; what comes out is a [`Plan`](crate::history::Plan).
+//! Strategies can follow one another on one draft, each seeing what those before it left.
 
 mod clamp_oversized;
 mod clear_tool_results;

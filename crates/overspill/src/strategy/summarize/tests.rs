@@ -208,7 +208,9 @@ fn a_summary_that_fails_or_says_nothing_or_too_much_changes_nothing() {
         let model = Scripted::new([answer]);
         let bench = Bench::new(&model);
         let talk = Script::new(TALK);
-        let (plan, _) = bench.plan(&talk, &small()).unwrap();
+        let window: Arc<dyn Strategy> = Arc::new(SlidingWindow::new(Keep::Messages(2)));
+        let fallback = Fallback::new(Arc::new(small()), [window]);
+        let (plan, _) = bench.plan(&talk, &fallback).unwrap();
         match bench.settle(&talk, &plan) {
             Err(SettleError::Summary(error)) => {
                 assert!(error.message.starts_with(why), "{error}");
@@ -216,6 +218,9 @@ fn a_summary_that_fails_or_says_nothing_or_too_much_changes_nothing() {
             }
             other => panic!("{other:?}"),
         }
+        // What is to be tried instead asks nobody.
+        let after = bench.fit(&talk, &*fallback.instead().unwrap());
+        assert!(after.tokens() < talk.tokens() && summaries(&after).is_empty());
     }
 }
 
