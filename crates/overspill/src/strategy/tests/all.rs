@@ -249,10 +249,11 @@ proptest! {
             let slack = 60 * settled.changes().len() as u64;
             prop_assert!(estimate <= actual + slack, "{:?}: {} < {}", strategy, actual, estimate);
 
-            // What has shrunk once stays as it is.
+            // What has shrunk once stays as it is. Where the words between responses made it larger
+            // than it was known to be, a limit may be passed once more.
             let again = after.plan(&*strategy);
             prop_assert!(
-                again.is_empty() || warnings > 0,
+                again.is_empty() || warnings > 0 || actual > estimate,
                 "{:?} does more: {:?}",
                 strategy,
                 again
