@@ -10,6 +10,9 @@ use crate::filter::ToolFilter;
 use crate::history::{Change, ReturnPlace, Rules};
 use crate::strategy::*;
 
+/// What the tiers are to bring a history down to.
+const TARGET: u64 = 400;
+
 /// Each strategy, set so that it acts on small histories.
 fn strategies() -> Vec<Arc<dyn Strategy>> {
     let clear = ClearToolResults { keep_pairs: 1, ..ClearToolResults::default() };
@@ -48,7 +51,7 @@ fn strategies() -> Vec<Arc<dyn Strategy>> {
                 Arc::new(clear),
                 Arc::new(window),
             ],
-            target: Limit::Tokens(400),
+            target: Limit::Tokens(TARGET),
         }),
     ]
 }
@@ -249,11 +252,12 @@ proptest! {
             let slack = 60 * settled.changes().len() as u64;
             prop_assert!(estimate <= actual + slack, "{:?}: {} < {}", strategy, actual, estimate);
 
-            // What has shrunk once stays as it is. Where the words between responses made it larger
-            // than it was known to be, a limit may be passed once more.
+            // What has shrunk once stays as it is, but where tiers are still over their target: a
+            // later tier may have made room for an earlier one.
             let again = after.plan(&*strategy);
+            let is_over = format!("{strategy:?}").starts_with("Tiered") && actual > TARGET;
             prop_assert!(
-                again.is_empty() || warnings > 0 || actual > estimate,
+                again.is_empty() || warnings > 0 || is_over,
                 "{:?} does more: {:?}",
                 strategy,
                 again
