@@ -215,12 +215,12 @@ impl Preset {
     pub fn bands(self, unit: &Unit) -> Bands {
         // 10,000 characters are about 2,500 tokens: what an agent reads without regret. The lean
         // preset stores all that is clearly longer than the excerpt and marker that replace it,
-        // and what it cannot store it cuts to the size from which on it acts. Its excerpt is longer,
-        // since many more results become one: on recorded sessions of coding agents it holds a
-        // sixth more of what is named again than one of 1,000 characters, for the same net cost.
-        // With a marker of 300 it is 1,700.
+        // and what it cannot store it cuts to the size from which on it acts. Excerpts are longer than
+        // those of a plain spill: on recorded sessions of coding agents they hold more of what is
+        // named again, for a lower net cost, since less has to be read back. With a marker of 300
+        // the lean one is 1,700.
         let (over_chars, preview_chars, truncate) = match self {
-            Self::Default => (10_000, Spill::PREVIEW_CHARS, Truncate::default()),
+            Self::Default => (10_000, 2_000, Truncate::default()),
             Self::Lean => (2_000, 1_400, Truncate { max_chars: 2_000, ..Truncate::default() }),
         };
         let over = match unit {

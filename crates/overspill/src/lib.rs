@@ -18,7 +18,7 @@
 //! let log: String = (0..5_000).map(|i| format!("test case_{i} ... ok\n")).collect();
 //! let admitted = limits.admit(&ToolCall::new("run-1", "call-7", "bash"), log).await;
 //! let seen = admitted.output.text().ok_or("text")?;
-//! assert!(seen.starts_with("[overspill: ") && seen.len() < 1_500);
+//! assert!(seen.starts_with("[overspill: ") && seen.len() < 2_500);
 //!
 //! // The model reads on by handle, through the tool that `limits.read_tool()` defines.
 //! let handle = &admitted.receipts().next().ok_or("a receipt")?.handle;

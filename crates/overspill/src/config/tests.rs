@@ -89,7 +89,7 @@ fn an_empty_file_means_the_defaults() {
     [[bands]]
     over = 10_000
     action = "spill"
-    preview_chars = 1_000
+    preview_chars = 2_000
     then = { action = "truncate", max_chars = 4_000, keep = "head_and_tail", keep_tail_lines = 0 }
 
     [store]
@@ -221,7 +221,7 @@ fn serialized_it_has_the_shape_of_the_file() {
         {
           "over": 10000,
           "action": "spill",
-          "preview_chars": 1000,
+          "preview_chars": 2000,
           "then": {
             "action": "truncate",
             "max_chars": 4000,

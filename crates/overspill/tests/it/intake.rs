@@ -73,7 +73,7 @@ fn a_big_return_becomes_marker_and_excerpt_and_every_byte_reads_back() {
         view.starts_with("[overspill: 48,890 characters, 5,000 lines, stored as run-1/call-1.")
     );
     assert!(view.contains("line 0\n") && view.trim_end().ends_with("line 4999"), "{view}");
-    assert!(view.len() < 1_500, "{}", view.len());
+    assert!(view.len() < 2_500, "{}", view.len());
     assert_eq!(read_whole(&limits, handles[0].as_str()), whole);
 }
 
