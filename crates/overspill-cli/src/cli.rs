@@ -72,6 +72,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Fit(Fit),
     Inspect(Inspect),
+    ReadTool(ReadTool),
 }
 
 /// What `run` and `pipe` may lay over the configuration.
@@ -459,12 +460,12 @@ pub(crate) struct Fit {
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
     /// What to do, in this order: store-arguments, deduplicate-file-reads, clear-tool-results,
-    /// clamp-oversized, sliding-window
+    /// clamp-oversized (parts over a quarter of the budget), sliding-window
     #[arg(
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "deduplicate-file-reads,store-arguments,clear-tool-results,sliding-window,clamp-oversized"
+        default_value = "deduplicate-file-reads,store-arguments,clear-tool-results,clamp-oversized,sliding-window"
     )]
     pub(crate) strategy: Vec<crate::commands::StrategyName>,
     /// How many of the newest results clear-tool-results leaves
@@ -479,8 +480,9 @@ pub(crate) struct Fit {
     /// Print what would be done, and do nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
-    pub(crate) policy: Policy,
+    /// The run that handles begin with, by default "cli" [env: OVERSPILL_RUN]
+    #[arg(long = "run", value_name = "ID")]
+    pub(crate) run_id: Option<String>,
 }
 
 /// Show what a conversation's tokens are spent on, the biggest parts first
@@ -506,4 +508,19 @@ pub(crate) struct Inspect {
     /// Show at most so many parts
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
+}
+
+/// Print the definition of the read tool, for a request's list of tools
+///
+/// A model reads what left its view through this tool. Whoever runs its calls answers them with
+/// `overspill read HANDLE`, or with the library's `limits.read(&args)`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill read-tool --format anthropic
+  overspill read-tool --format chat > tool.json")]
+pub(crate) struct ReadTool {
+    /// Whose request it is for: chat, responses, anthropic, gemini, pydantic-ai
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Format,
 }

@@ -13,6 +13,7 @@ mod named;
 mod pipe;
 mod prune;
 mod read;
+mod read_tool;
 mod refit;
 mod replay;
 mod run;
@@ -43,6 +44,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Demo(args) => demo::demo(common, &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Fit(args) => fit::fit(common, &args),
+        Command::ReadTool(args) => read_tool::read_tool(common, &args),
         Command::Inspect(args) => inspect::inspect(common, &args),
         Command::Replay(args) => replay::replay(common, &args),
     }

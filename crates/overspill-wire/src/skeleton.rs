@@ -279,7 +279,9 @@ impl Skeleton {
         entry.cache_marker = part.cache_marker;
         entry.cited = part.cited;
         entry.replaceable = part.place != Place::Nowhere;
-        entry.holds_more = part.holds_more;
+        // Half a surrogate pair is no text, so what was decoded is not all of it either.
+        let is_lossy = matches!(&entry.text, Cow::Owned(text) if text.contains('\u{FFFD}'));
+        entry.holds_more = part.holds_more || is_lossy;
         entry
     }
 }

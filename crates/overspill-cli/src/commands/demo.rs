@@ -114,7 +114,7 @@ async fn perform(store: &Arc<dyn Store>) -> Result<Show, Failure> {
     let everyday = Sum::of(calls.iter().filter(|call| call.recording.is_everyday));
     let close_up =
         close_up(&calls).ok_or_else(|| Failure::new("there is no test run to look at"))?;
-    let arguments = json!({ "handle": close_up.handle, "pattern": PATTERN, "context": 3 });
+    let arguments = json!({ "handle": close_up.handle, "pattern": PATTERN, "context": 8 });
     let answer = limits.read(&arguments).await;
     let checks = vec![
         everything_comes_back(&limits, store, &calls).await?,

@@ -53,19 +53,26 @@ impl Name {
         }
     }
 
-    fn strategy(self, args: &cli::Fit, budget: Limit) -> Arc<dyn Strategy> {
+    fn strategy(self, args: &cli::Fit, budget: u64) -> Arc<dyn Strategy> {
+        let until = Some(Limit::Tokens(budget));
         match self {
             Self::StoreArguments => Arc::new(StoreArguments::default()),
             Self::DeduplicateFileReads => Arc::new(DeduplicateFileReads::default()),
-            Self::ClampOversized => Arc::new(ClampOversized::default()),
+            Self::ClampOversized => Arc::new(ClampOversized {
+                // Whatever is larger leaves little room for anything else.
+                max_part: Limit::Tokens(budget / 4),
+                keep_head_chars: (budget as usize / 8).min(2_000),
+                keep_tail_chars: (budget as usize / 8).min(2_000),
+                ..ClampOversized::default()
+            }),
             Self::ClearToolResults => Arc::new(ClearToolResults {
                 keep_pairs: args.keep_pairs,
-                until: Some(budget),
+                until,
                 ..ClearToolResults::default()
             }),
             Self::SlidingWindow => Arc::new(SlidingWindow {
                 keep: Keep::Messages(args.keep_messages),
-                until: Some(budget),
+                until,
                 ..SlidingWindow::default()
             }),
         }
@@ -85,15 +92,20 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     let conversation = conversation::read(args.file.as_ref(), args.format)?;
     let history = conversation.history();
     let pins = pins(&history, &args.pin)?;
-    let settings = Settings::load(common, &args.policy, None)?;
+    let policy = cli::Policy { run_id: args.run_id.clone(), ..cli::Policy::default() };
+    let settings = Settings::load(common, &policy, None)?;
+    if !settings.config.enabled {
+        let mut out = Out::new();
+        out.bytes(&conversation.to_bytes())?;
+        return Ok(out.flush().map(|()| 0)?);
+    }
     let store: Arc<dyn Store> = Arc::new(settings.open_store()?);
     let said = history.preamble().model.as_deref();
     let model = args.model.as_deref().or(said).unwrap_or_default().to_owned();
     let counter = conversation::counter(&conversation, &model);
     let budget_tokens = budget(args.budget, &model)?;
-    let budget = Limit::Tokens(budget_tokens);
-    let tiers = args.strategy.iter().map(|name| name.strategy(args, budget)).collect();
-    let strategy = Arc::new(Tiered { tiers, target: budget });
+    let tiers = args.strategy.iter().map(|name| name.strategy(args, budget_tokens)).collect();
+    let strategy = Arc::new(Tiered { tiers, target: Limit::Tokens(budget_tokens) });
     let fitter = Fitter::new(strategy, store, budget_tokens)
         .counter(counter.clone())
         .via(ReadVia::Tool(settings.config.read_tool.clone()));
@@ -135,7 +147,7 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         output::report(&report.to_string());
     } else {
         output::report(&format!(
-            "{} messages and {} tokens in, {} and {} out; {} payloads stored",
+            "{} messages and {} tokens in, {} and {} out; payloads stored: {}",
             grouped(history.messages().len() as u64),
             grouped(fitted.before),
             grouped(left.messages().len() as u64),
@@ -143,11 +155,24 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
             grouped(handles.len() as u64),
         ));
     }
-    if after > budget_tokens {
-        let what = "what these strategies may touch is not enough for this budget";
-        output::error(&Failure::new(what).hint(
-            "give more of them with --strategy, keep less with --keep-messages, or raise --budget",
+    let reads = |tool: &&str| tool.contains(&settings.config.read_tool);
+    if !handles.is_empty() && !history.preamble().tools.iter().any(reads) {
+        output::notice(&format!(
+            "the request offers no tool {}, so its model cannot read what left; `overspill \
+             read-tool` prints its definition",
+            settings.config.read_tool
         ));
+    }
+    if after > budget_tokens {
+        let failure = Failure::new("what these strategies may touch is not enough for this budget");
+        output::error(&match fitted.warnings.is_empty() {
+            true => failure.hint(
+                "keep less with --keep-pairs 0 or --keep-messages, pin less, or raise --budget; \
+                 system prompts, the first and the newest message stay, and `overspill inspect` \
+                 shows what is largest",
+            ),
+            false => failure,
+        });
         return Ok(1);
     }
     Ok(0)
@@ -183,10 +208,12 @@ fn budget(budget: Budget, model: &str) -> Result<u64, Failure> {
         Budget::Percent(percent) => {
             let window = window::resolve(model, &WindowOptions::default());
             if window.source == Source::Fallback {
-                return Err(Failure::usage(format!(
-                    "nothing is known of how much {model:?} takes"
-                ))
-                .hint("say the budget in tokens, or name another model with --model"));
+                let what = match model {
+                    "" => "the request names no model".to_owned(),
+                    model => format!("nothing is known of how much {model:?} takes"),
+                };
+                return Err(Failure::usage(what)
+                    .hint("say the budget in tokens, or name another model with --model"));
             }
             Ok(window.trigger(percent / 100.0))
         }

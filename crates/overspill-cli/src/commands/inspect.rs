@@ -97,7 +97,8 @@ pub(crate) fn inspect(common: &cli::Common, args: &cli::Inspect) -> Result<u8, F
 
 fn row(history: &History<'_>, id: EntryId, tokens: u64) -> Row {
     let entry = &history.entries()[id.0];
-    let starts: String = entry.text.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
+    let shown = entry.text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let starts: String = shown.take(SHOWN_CHARS).collect();
     Row {
         message: entry.message.0,
         role: role(entry.role),

@@ -1,5 +1,5 @@
-//! A logged request to a model with its whole list of OpenAI Chat messages, as OpenHands and
-//! LiteLLM write it.
+//! A logged request to a model with its whole list of messages, as OpenHands and LiteLLM write it:
+//! OpenAI Chat's, or Anthropic's where blocks of it tell so.
 
 use crate::format::messages;
 use crate::json::Json;
@@ -20,6 +20,13 @@ pub(super) fn is_log(document: &Json<'_>) -> bool {
 
 pub(super) fn read(document: &Json<'_>) -> Vec<Transcript> {
     let mut to = Transcript::default();
-    messages::openai(messages_of(document), &mut to);
+    let all = messages_of(document);
+    let is_block = |block: &Json<'_>| matches!(block.at("type").str(), "tool_use" | "tool_result");
+    if all.iter().any(|message| message.at("content").list().iter().any(is_block)) {
+        messages::system(document.at("system"), &mut to);
+        messages::anthropic(all, &mut to);
+    } else {
+        messages::openai(all, &mut to);
+    }
     vec![to]
 }

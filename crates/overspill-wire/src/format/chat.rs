@@ -148,6 +148,14 @@ fn read_content(
     let parts = out.list(content, None);
     for (element, item) in content.items().enumerate() {
         let kind = string(need(object(item, FORMAT)?, "type", FORMAT)?, FORMAT)?;
+        // Anthropic's: taken for parts nobody knows, a call could lose its return.
+        if ["tool_use", "tool_result"].iter().any(|foreign| kind.is(foreign)) {
+            return Err(WireError::shape(
+                kind,
+                "a part of this format, and no block of Anthropic's",
+                FORMAT,
+            ));
+        }
         let (kind, words) = match &*kind.text() {
             "text" => (PartKind::Text, Some(need(item, "text", FORMAT)?)),
             "refusal" => (PartKind::Refusal, Some(need(item, "refusal", FORMAT)?)),

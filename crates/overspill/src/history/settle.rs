@@ -14,7 +14,7 @@ use crate::entry::{EntryId, Kind, MessageId, Note};
 use crate::item::{RunId, ToolCall};
 use crate::marker::{Marker, ReadVia};
 use crate::measure::{count_chars, grouped};
-use crate::store::{Digest, PartName, Receipt, Store, StoreError, deposit};
+use crate::store::{Digest, Handle, PartName, Receipt, Store, StoreError, deposit};
 use crate::summary::{Summary, SummaryError, TextModel, Usage};
 
 /// The call and tool under which what a plan drops is stored.
@@ -205,6 +205,14 @@ pub async fn settle(
     })
 }
 
+/// What was stored for one edit.
+struct Stored {
+    /// The text.
+    receipt: Receipt,
+    /// The JSON of all of it, where the text is not all.
+    whole: Option<Handle>,
+}
+
 /// Settles one plan.
 struct Desk<'d> {
     history: &'d History<'d>,
@@ -217,7 +225,7 @@ struct Desk<'d> {
 
 impl Desk<'_> {
     /// Stores everything that is dropped; the receipt is the transcript's.
-    async fn store_dropped(&mut self, left: &Remainder) -> Result<Option<Receipt>, StoreError> {
+    async fn store_dropped(&mut self, left: &Remainder) -> Result<Option<Stored>, StoreError> {
         let dropped = Dropped::of(self.history, left);
         if dropped.is_empty() {
             return Ok(None);
@@ -226,11 +234,12 @@ impl Desk<'_> {
         let call = ToolCall::new(self.ports.run.clone(), DROPPED, DROPPED);
         let json = self.deposit(&call, 1, "application/json", dropped.json()).await?;
         let transcript = dropped.transcript(&json.handle);
-        Ok(Some(self.deposit(&call, 0, "text/plain", transcript).await?))
+        let receipt = self.deposit(&call, 0, "text/plain", transcript).await?;
+        Ok(Some(Stored { receipt, whole: None }))
     }
 
     /// Stores what an entry holds; a warning of ours leaves no trace.
-    async fn store_entry(&mut self, entry: EntryId) -> Result<Option<Receipt>, StoreError> {
+    async fn store_entry(&mut self, entry: EntryId) -> Result<Option<Stored>, StoreError> {
         let history = self.history;
         let Some(found) = history.entry(entry).filter(|found| found.note() != Some(Note::Warning))
         else {
@@ -243,10 +252,15 @@ impl Desk<'_> {
         let tool = history.tool_of(entry).unwrap_or(DROPPED);
         let call = ToolCall::new(self.ports.run.clone(), id, tool);
         let media_type = if found.is_call() { "application/json" } else { "text/plain" };
-        if found.holds_more {
-            self.deposit(&call, 1, "application/json", found.raw.to_owned()).await?;
-        }
-        Ok(Some(self.deposit(&call, 0, media_type, found.text.clone().into_owned()).await?))
+        let whole = match found.holds_more {
+            true => {
+                let raw = found.raw.to_owned();
+                Some(self.deposit(&call, 1, "application/json", raw).await?.handle)
+            }
+            false => None,
+        };
+        let text = found.text.clone().into_owned();
+        Ok(Some(Stored { receipt: self.deposit(&call, 0, media_type, text).await?, whole }))
     }
 
     async fn deposit(
@@ -266,18 +280,20 @@ impl Desk<'_> {
     async fn write(
         &mut self,
         words: &Words,
-        stored: Option<&Receipt>,
+        stored: Option<&Stored>,
     ) -> Result<String, SummaryError> {
         let mut out = String::new();
         for word in &words.0 {
             match word {
                 Word::Text(text) => out.push_str(text),
                 Word::Marker(below) => {
-                    let marker = stored.map(|receipt| {
-                        let via = self.ports.via;
-                        Marker::new(receipt, receipt.chars, "characters", None, *below, via)
-                    });
-                    out.push_str(marker.as_ref().map_or("", Marker::as_str));
+                    let Some(Stored { receipt, whole }) = stored else { continue };
+                    let (chars, via) = (receipt.chars, self.ports.via);
+                    let marker = Marker::new(receipt, chars, "characters", None, *below, via);
+                    out.push_str(marker.as_str());
+                    if let Some(whole) = whole {
+                        out.push_str(&format!(" (with what is no text, as JSON: {whole})"));
+                    }
                 }
                 Word::Written(prompt) => out.push_str(&self.ask(prompt).await?),
             }
@@ -288,7 +304,7 @@ impl Desk<'_> {
     async fn write_object(
         &mut self,
         object: &[(String, Field)],
-        stored: Option<&Receipt>,
+        stored: Option<&Stored>,
     ) -> Result<String, SummaryError> {
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let mut members = Vec::with_capacity(object.len());

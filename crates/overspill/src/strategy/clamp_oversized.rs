@@ -65,7 +65,9 @@ impl ClampOversized {
                         draft.replace_arguments(id, object, weight);
                     }
                 }
-                Kind::Text | Kind::Thinking if entry.role == Role::Assistant => {
+                Kind::Text | Kind::Thinking
+                    if entry.role == Role::Assistant && !entry.holds_more =>
+                {
                     self.cut(draft, id, entry);
                 }
                 // Images would leave with the text; an excerpt says already what is stored.

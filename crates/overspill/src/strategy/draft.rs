@@ -21,7 +21,7 @@ pub(super) const MARKER: Weight = Weight(360);
 pub(super) const BARE_MARKER: Weight = Weight(180);
 
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
-pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
+pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 240);
 
 /// What stands where messages left between two others, apart from the receipt.
 const GAP: &str = "(Messages that stood here left; what is said above tells where they are.)";
@@ -516,13 +516,14 @@ impl<'v, 'a> Draft<'v, 'a> {
                     }
                     Some(note) => {
                         let body = note.body(&found.text).and_then(Receipt::parse);
-                        receipt = receipt.and(body.unwrap_or_default());
+                        let earlier = body.map(|it| Receipt { holds_earlier: true, ..it });
+                        receipt = receipt.and(earlier.unwrap_or_default());
                     }
                 }
             }
             receipt.messages += u64::from(counts);
         }
-        receipt.and(Receipt { messages: 0, tokens: weight.tokens() })
+        receipt.and(Receipt { tokens: weight.tokens(), ..Receipt::default() })
     }
 
     fn add_notes(&self, plan: &mut Plan) {

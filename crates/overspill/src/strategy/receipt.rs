@@ -9,6 +9,8 @@ use crate::measure::{counted, grouped};
 pub(super) struct Receipt {
     pub(super) messages: u64,
     pub(super) tokens: u64,
+    /// Whether earlier receipts are among what is counted: what they speak of is stored apart.
+    pub(super) holds_earlier: bool,
 }
 
 /// What stands before and between the two numbers.
@@ -27,7 +29,7 @@ impl Receipt {
             let digits: String = text.chars().filter(char::is_ascii_digit).collect();
             digits.parse::<u64>().ok()
         };
-        Some(Self { messages: number(messages)?, tokens: number(tokens)? })
+        Some(Self { messages: number(messages)?, tokens: number(tokens)?, holds_earlier: false })
     }
 
     /// What a note's body says before its receipt; all of it where there is none.
@@ -40,6 +42,7 @@ impl Receipt {
         Self {
             messages: self.messages.saturating_add(more.messages),
             tokens: self.tokens.saturating_add(more.tokens),
+            holds_earlier: self.holds_earlier || more.holds_earlier,
         }
     }
 
@@ -51,8 +54,13 @@ impl Receipt {
 
     /// The sentence, and the marker of what is stored.
     pub(super) fn words(self, below: Below) -> Words {
+        let earlier = match self.holds_earlier {
+            true => " What left before that is under the handles that it names.",
+            false => "",
+        };
         Words::text(format!("{} Check what matters against what is stored. ", self.sentence()))
             .then(Words::marker(below))
+            .then(Words::text(earlier))
     }
 }
 
@@ -62,9 +70,9 @@ mod tests {
 
     #[test]
     fn a_receipt_is_read_back() {
-        let receipt = Receipt { messages: 1_012, tokens: 34_567 };
+        let receipt = Receipt { messages: 1_012, tokens: 34_567, holds_earlier: false };
         assert_eq!(Receipt::parse(&receipt.sentence()), Some(receipt));
-        let one = Receipt { messages: 1, tokens: 0 };
+        let one = Receipt { messages: 1, ..Receipt::default() };
         assert_eq!(Receipt::parse(&format!("x {} y", one.sentence())), Some(one));
         assert_eq!(Receipt::parse("Earlier in this conversation: nothing"), None);
         let words = "Earlier in this conversation: 9 messages left, about 9 tokens.";

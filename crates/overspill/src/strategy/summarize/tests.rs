@@ -75,7 +75,7 @@ fn the_older_part_becomes_one_summary() {
     t ret done
     "#);
     let receipt = Receipt::parse(summaries(&talk)[0]);
-    assert_eq!(receipt, Some(Receipt { messages: 5, tokens: 221 }));
+    assert_eq!(receipt, Some(Receipt { messages: 5, tokens: 221, holds_earlier: false }));
 }
 
 #[test]
