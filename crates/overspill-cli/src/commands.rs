@@ -14,6 +14,7 @@ mod prune;
 mod read;
 mod refit;
 mod replay;
+mod report;
 mod run;
 mod show;
 mod verify;
