@@ -4,7 +4,7 @@
 mod chart;
 mod html;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -56,6 +56,7 @@ pub(super) fn html(replayed: &Replayed) -> String {
         policies: replayed.rows.iter().map(|row| &*row.policy).collect(),
         sessions: replayed.worst_first(),
         folder: common_folder(replayed),
+        conversations: conversations(replayed),
     };
     let mut body = String::new();
     page.head(&mut body);
@@ -86,6 +87,8 @@ struct Page<'a> {
     sessions: Vec<&'a SessionRows>,
     /// The folder all sessions are in, with the separator behind it.
     folder: String,
+    /// How many sessions each file holds.
+    conversations: HashMap<&'a Path, usize>,
 }
 
 impl Page<'_> {
@@ -128,21 +131,27 @@ impl Page<'_> {
         );
         let saving = |out: &mut String, number: f64, less: &str, more: &str| {
             let (class, what) = if number < 0.0 { (" class=\"loss\"", more) } else { ("", less) };
-            tile(out, &format!("{} %", percent(number.abs())), what, Some(number.abs()), class);
+            tile(
+                out,
+                &format!("{}\u{a0}%", percent(number.abs())),
+                what,
+                Some(number.abs()),
+                class,
+            );
         };
         saving(out, r.sent, "fewer tokens sent", "more tokens sent");
         saving(out, r.cost, "less cost", "more cost");
         saving(out, r.net_cost, "less cost, read-backs paid", "more cost, read-backs paid");
         tile(
             out,
-            &format!("{} %", percent(r.in_view)),
+            &format!("{}\u{a0}%", percent(r.in_view)),
             "of used identifiers in view",
             Some(r.in_view),
             "",
         );
         tile(
             out,
-            &format!("{} %", percent(r.reachable)),
+            &format!("{}\u{a0}%", percent(r.reachable)),
             "in view or behind a handle",
             Some(r.reachable),
             "",
@@ -239,7 +248,7 @@ impl Page<'_> {
             let at = |i: usize| percent(saved[i]);
             let _ = write!(
                 out,
-                "<div class=\"ends\"><span>worst {} %</span><span>middle {} %</span><span>best {} %</span></div>",
+                "<div class=\"ends\"><span>worst {}\u{a0}%</span><span>middle {}\u{a0}%</span><span>best {}\u{a0}%</span></div>",
                 at(0),
                 at(saved.len() / 2),
                 at(saved.len() - 1)
@@ -268,8 +277,8 @@ impl Page<'_> {
         let (before, after) = (&session.traces[0], &session.traces[session.traces.len() - 1]);
         let _ = write!(
             out,
-            "<article><h3>{}</h3><p class=\"facts\">{}, {}. Net cost saved <b>{} %</b>, sent <b>{} %</b>, cost \
-             <b>{} %</b>; in view <b>{} %</b>, reachable <b>{} %</b>; read back <b>{}</b>.",
+            "<article><h3>{}</h3><p class=\"facts\">{}, {}. Net cost saved <b>{}\u{a0}%</b>, sent <b>{}\u{a0}%</b>, cost \
+             <b>{}\u{a0}%</b>; in view <b>{}\u{a0}%</b>, reachable <b>{}\u{a0}%</b>; read back <b>{}</b>.",
             Text(&self.name(session, 90)),
             Text(session.format),
             counted(none.figures.traffic.requests, "request"),
@@ -406,7 +415,7 @@ impl Page<'_> {
     fn name(&self, session: &SessionRows, chars: usize) -> String {
         let path = session.path.display().to_string();
         let path = path.strip_prefix(&self.folder).unwrap_or(&path);
-        match session.session.is_empty() || path.contains(&session.session) {
+        match self.conversations.get(&*session.path) == Some(&1) {
             true => tail(path, chars),
             false => format!("{} · {}", tail(path, chars), shortened(&session.session, 40)),
         }
@@ -421,11 +430,19 @@ fn result(out: &mut String, result: &TracedResult, requests: usize) {
         "<div class=\"result\" role=\"listitem\"><span class=\"of\"><b>{}</b> {}</span>\
          <span class=\"size\">{}</span>",
         Text(&shortened(tool, 40)),
-        Text(&shortened(&result.args, 90)),
+        Text(&shortened(&plain(&result.args), 90)),
         grouped(result.chars as u64 / 4)
     );
     chart::lane(out, result, requests);
     let _ = write!(out, "<span class=\"fate\">{}</span></div>", fate(result));
+}
+
+/// Arguments without the signs of JSON, which only take room.
+fn plain(args: &str) -> String {
+    match args.trim_start().strip_prefix('{') {
+        Some(fields) => fields.trim_end_matches('}').replace('"', ""),
+        None => args.to_owned(),
+    }
 }
 
 /// What became of a result, in words.
@@ -493,6 +510,14 @@ fn bar(out: &mut String, share: Option<f64>) {
         let width = share.abs().min(100.0);
         let _ = write!(out, "<span class=\"{class}\"><i style=\"width:{width:.1}%\"></i></span>");
     }
+}
+
+fn conversations(replayed: &Replayed) -> HashMap<&Path, usize> {
+    let mut count = HashMap::new();
+    for session in &replayed.by_session {
+        *count.entry(&*session.path).or_default() += 1;
+    }
+    count
 }
 
 /// The folder that all sessions are in, so that their names can be short.

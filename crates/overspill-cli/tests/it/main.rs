@@ -5,6 +5,7 @@
 mod bench;
 mod prune;
 mod reading;
+mod report;
 mod run;
 mod settings;
 mod signals;

@@ -111,7 +111,7 @@ pub(super) fn parts(out: &mut String, bars: &[(&str, Parts)]) {
         let total = parts.total();
         let _ = write!(
             out,
-            "<span class=\"who\">{}</span><span class=\"stack\" role=\"img\" aria-label=\"{}\">",
+            "<div><span class=\"who\">{}</span><span class=\"stack\" role=\"img\" aria-label=\"{}\">",
             Text(policy),
             Text(&in_words(parts))
         );
@@ -134,7 +134,7 @@ pub(super) fn parts(out: &mut String, bars: &[(&str, Parts)]) {
             }
             out.push_str("</span>");
         }
-        let _ = write!(out, "</span><span class=\"sum\">{}</span>", grouped(total / 4));
+        let _ = write!(out, "</span><span class=\"sum\">{}</span></div>", grouped(total / 4));
     }
     out.push_str("</div><div class=\"key parts\">");
     for part in Part::ALL {
@@ -163,7 +163,7 @@ pub(super) fn lane(out: &mut String, result: &TracedResult, requests: usize) {
         };
         let _ = write!(
             out,
-            "<rect class=\"{class}\" x=\"{from}\" width=\"{}\" height=\"10\"/>",
+            "<rect class=\"{class}\" x=\"{from}\" y=\"2\" width=\"{}\" height=\"6\"/>",
             to.saturating_sub(*from)
         );
     }
@@ -176,17 +176,17 @@ pub(super) fn lane(out: &mut String, result: &TracedResult, requests: usize) {
 /// What each session saves, worst first, as a row of thin bars.
 pub(super) fn skyline(out: &mut String, saved: &[f64]) {
     let low = saved.iter().copied().fold(0.0_f64, f64::min).max(-100.0);
-    let (mut gains, mut losses) = (String::new(), String::new());
+    let (mut beds, mut gains, mut losses) = (String::new(), String::new(), String::new());
     for (i, &one) in saved.iter().enumerate() {
         let height = one.clamp(low, 100.0);
         let into = if height < 0.0 { &mut losses } else { &mut gains };
-        let _ = write!(into, "M{} 0V{:.1}h0.8V0z", i, -height);
+        let _ = write!(into, "M{i} 0V{:.1}h.8V0z", -height);
+        let _ = write!(beds, "M{i} 0V-100h.8V0z");
     }
     let _ = write!(
         out,
-        "<svg class=\"skyline\" viewBox=\"0 {} {} {}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-         <path class=\"gain\" d=\"{gains}\"/><path class=\"loss\" d=\"{losses}\"/></svg>",
-        -100,
+        "<svg class=\"skyline\" viewBox=\"0 -100 {} {}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+         <path class=\"rest\" d=\"{beds}\"/><path class=\"gain\" d=\"{gains}\"/><path class=\"loss\" d=\"{losses}\"/></svg>",
         saved.len(),
         100.0 - low
     );
