@@ -12,6 +12,7 @@ mod library;
 mod payload;
 mod rounds;
 mod row;
+mod wire;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -111,6 +112,7 @@ fn main() -> Result<ExitCode> {
     rows.extend(commands::rows(scale, folder.path())?);
     rows.extend(library::spills(scale, folder.path())?);
     rows.extend(library::time_to_live(scale, folder.path())?);
+    rows.extend(wire::rows(scale)?);
     if let Some(python) = &args.incumbent {
         incumbent::compare(python, scale, folder.path(), &mut rows)?;
     }

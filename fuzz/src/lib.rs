@@ -9,6 +9,7 @@ pub mod lines;
 pub mod marker;
 pub mod read;
 pub mod sessions;
+pub mod wire;
 
 mod input;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::input::Choices;
-use crate::{ansi, lines, marker, read, sessions};
+use crate::{ansi, lines, marker, read, sessions, wire};
 
 /// How many inputs a check is given that takes half a millisecond; the others get fewer.
 const INPUTS: usize = 1_500;
@@ -34,6 +34,11 @@ fn any_read_is_answered() {
 #[test]
 fn any_bytes_are_a_recording_or_none() {
     run("../crates/overspill-replay/tests/fixtures", INPUTS / 4, sessions::check);
+}
+
+#[test]
+fn any_bytes_are_a_request_or_refused() {
+    run("../crates/overspill-wire/tests/fixtures", INPUTS, wire::check);
 }
 
 fn run(folder: &str, inputs: usize, check: fn(&[u8])) {

@@ -96,6 +96,24 @@ fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
+fn some_age(text: &str) -> Result<Age, String> {
+    match text.parse::<Age>().map_err(|error| error.to_string())? {
+        age if age.0.is_zero() => Err(keeps_nothing()),
+        age => Ok(age),
+    }
+}
+
+fn some_size(text: &str) -> Result<ByteSize, String> {
+    match text.parse::<ByteSize>().map_err(|error| error.to_string())? {
+        ByteSize(0) => Err(keeps_nothing()),
+        size => Ok(size),
+    }
+}
+
+fn keeps_nothing() -> String {
+    "it is 0, which keeps nothing; leave it out to keep everything".to_owned()
+}
+
 /// Run a command and show its output, reduced where it is long
 ///
 /// Standard output and standard error become one stream. It is stored while the command runs, and
@@ -209,7 +227,7 @@ pub(crate) struct Grep {
     pub(crate) pattern: String,
     /// The handle, or its beginning
     pub(crate) handle: String,
-    /// Take the pattern for a regular expression
+    /// Take the pattern for a regular expression, looked for in each line by itself
     #[arg(long, short = 'E')]
     pub(crate) regex: bool,
     /// Lines to show around each match
@@ -228,7 +246,7 @@ Examples:
   overspill list --run cli --json
 
 With --json: [{\"handle\", \"tool\", \"bytes\", \"lines\", \"modified\"}], where \"modified\" is in seconds
-since 1970 and a damaged payload has {\"damaged\": WHAT} instead of tool and lines.")]
+since 1970 (negative before) and a damaged payload has {\"damaged\": WHAT} instead of tool and lines.")]
 pub(crate) struct List {
     /// Only this run's
     #[arg(long = "run", value_name = "ID")]
@@ -250,16 +268,17 @@ pub(crate) struct Show {
 
 /// Read payloads through and compare them with what was stored
 ///
-/// Computes each digest again. Ends with status 1 if a payload is damaged or missing; a missing or
-/// damaged index loses nothing and is only mentioned.
+/// Computes each digest again. Ends with status 1 if a payload is damaged, missing or cannot be read,
+/// which is also said of anything but a file that stands in its place; a missing or damaged index
+/// loses nothing and is only mentioned.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   overspill verify                all of them
   overspill verify cli/cargo
 
-With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\" or
-\"missing\".")]
+With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\", \"missing\" or
+\"unreadable\".")]
 pub(crate) struct Verify {
     /// Handles, or their beginnings; none, or the word `all`, for everything
     #[arg(value_name = "HANDLE")]
@@ -271,8 +290,8 @@ pub(crate) struct Verify {
 /// What expires, the table `retention` of overspill.toml says, or in its place these flags; without either,
 /// nothing does.
 /// Deletes the oldest first to come under a size, but nothing of the last hour, and nothing that is
-/// under a lease. Removes what crashed writers left, builds missing indexes again, and removes
-/// empty runs. Ends with status 1 if something could not be done.
+/// under a lease. Removes what crashed writers left, builds missing and damaged indexes again, and
+/// removes empty runs. Ends with status 1 if something could not be done.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -282,16 +301,17 @@ Examples:
 
 With --json: {\"dry_run\", \"expired\": [{\"handle\", \"bytes\", \"modified\", \"cause\"}],
 \"kept\": [{\"handle\", \"bytes\", \"modified\", \"leased\"}], \"leftovers\", \"indexes\", \"warnings\"}, where
-the last but one are how many files of crashed writers and how many missing indexes there were.")]
+the last but one are how many files of crashed writers, and how many missing or damaged indexes,
+there were.")]
 pub(crate) struct Prune {
     /// Show what would go and what would stay, and do nothing
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
     /// Delete what is older, such as 12h, 7d or 4w
-    #[arg(long, value_name = "AGE")]
+    #[arg(long, value_name = "AGE", value_parser = some_age)]
     pub(crate) older_than: Option<Age>,
     /// Delete the oldest until all payloads together are no larger, such as 500MB or 1GB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = some_size)]
     pub(crate) max_size: Option<ByteSize>,
 }
 
@@ -389,13 +409,16 @@ The report of --html is one file that loads nothing and runs nothing of what was
 the names of sessions and tools, and the beginnings of calls: look before you share it.
 
 With --json: {\"model\", \"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\",
-\"over_window\", \"dollars\"}], \"by_session\", \"skipped\"}. Sizes are characters; reductions and shares
-are percent.")]
+\"over_window\", \"dollars\"}], \"by_session\", \"skipped\", \"skipped_lines\": [{\"path\", \"lines\"}],
+\"unanswered\"}; the last three are why recordings could not be read, lines that are not valid JSON,
+and recordings in which the model never answers. Sizes are characters; reductions and shares are
+percent.")]
 pub(crate) struct Replay {
     /// Files and folders of recordings
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Policies to compare with none: default, lean, headtail-N, spill-N-M
+    /// Policies to compare with none: default, lean, headtail-N, spill-N-M, and above 50,000 tokens
+    /// sliding, clear, tiered
     #[arg(
         long,
         value_name = "NAMES",

@@ -9,6 +9,7 @@ mod fit;
 mod grep;
 mod inspect;
 mod list;
+mod named;
 mod pipe;
 mod prune;
 mod read;
@@ -21,7 +22,7 @@ mod verify;
 mod view;
 
 pub(crate) use fit::{Budget, Name as StrategyName};
-pub(crate) use replay::Named;
+pub(crate) use named::Named;
 
 use crate::cli::{Cli, Command, Config};
 use crate::failure::Failure;

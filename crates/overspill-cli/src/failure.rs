@@ -3,6 +3,9 @@
 use std::fmt::{self, Display};
 use std::io;
 
+use overspill::StoreError;
+use rustix::io::Errno;
+
 /// The exit status when something is not found, does not match, is damaged, or failed.
 pub(crate) const NOT_DONE: u8 = 1;
 
@@ -50,9 +53,28 @@ impl Failure {
         self
     }
 
+    /// Says that a command was not started, where that was for want of what the system gives.
+    pub(crate) fn before_start(self) -> Self {
+        let io_errors = self.error.chain().filter_map(|cause| cause.downcast_ref());
+        match io_errors.filter_map(shortage).next() {
+            Some(hint) => self.context("the command was not started").hint(hint),
+            None => self,
+        }
+    }
+
     /// Whether it is only that nobody reads the output any more.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         self.error.downcast_ref::<io::Error>().is_some_and(is_closed_pipe)
+    }
+}
+
+/// What to do where the system has no more of something to give.
+pub(crate) fn shortage(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE | Errno::NFILE => Some("end what holds files open, or raise `ulimit -n`"),
+        Errno::AGAIN => Some("end other processes, or raise `ulimit -u`"),
+        Errno::NOMEM => Some("end what takes much memory, or raise `ulimit -v`"),
+        _ => None,
     }
 }
 
@@ -82,7 +104,7 @@ impl Display for Failure {
 ///
 /// A store says its hint on the same line, since what it says may have to fit on one; a message
 /// may repeat its cause.
-pub(crate) fn explain(error: &dyn std::error::Error) -> String {
+pub(crate) fn explain(error: &(dyn std::error::Error + 'static)) -> String {
     let (mut text, mut hints) = (String::new(), String::new());
     for cause in std::iter::successors(Some(error), |error| error.source()) {
         let message = cause.to_string();
@@ -96,13 +118,19 @@ pub(crate) fn explain(error: &dyn std::error::Error) -> String {
             text.push_str(what);
             parts.for_each(|hint| hints.push_str(&format!("\nhint: {hint}")));
         }
+        if let Some(StoreError::Conflict { name }) = cause.downcast_ref() {
+            hints.push_str(&format!(
+                "\nhint: `overspill verify {name}` looks at it; once the damaged file {name} is \
+                 removed from the store's folder, this output can be stored again"
+            ));
+        }
     }
     text + &hints
 }
 
 #[cfg(test)]
 mod tests {
-    use overspill::{StoreError, Warning};
+    use overspill::Warning;
 
     use super::*;
 

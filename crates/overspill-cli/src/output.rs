@@ -25,31 +25,36 @@ impl Out {
 
     /// Writes bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.0.write_all(bytes).map_err(|error| named(&error))
     }
 
     /// Writes text, and ends its last line.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.0.write_all(text.as_bytes())?;
-        if text.ends_with('\n') { Ok(()) } else { self.0.write_all(b"\n") }
+        self.bytes(text.as_bytes())?;
+        if text.ends_with('\n') { Ok(()) } else { self.bytes(b"\n") }
     }
 
     /// Writes a value over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.0, value)?;
-        self.0.write_all(b"\n")
+        serde_json::to_writer_pretty(&mut self.0, value).map_err(|error| named(&error.into()))?;
+        self.bytes(b"\n")
     }
 
     /// Writes a value on one line.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.0, value)?;
-        self.0.write_all(b"\n")
+        serde_json::to_writer(&mut self.0, value).map_err(|error| named(&error.into()))?;
+        self.bytes(b"\n")
     }
 
     /// Writes what is gathered; whatever is printed must end with it.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.0.flush().map_err(|error| named(&error))
     }
+}
+
+/// The error, and what could not be written; its kind stays, since a closed pipe is none.
+fn named(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output could not be written: {error}"))
 }
 
 /// A table with a head; the columns numbered in `right` hold numbers.
@@ -81,7 +86,7 @@ pub(crate) fn error(failure: &Failure) {
 }
 
 /// Says what could not be done.
-pub(crate) fn warning(warning: &dyn Error) {
+pub(crate) fn warning(warning: &(dyn Error + 'static)) {
     say("warning", "33", &explain(warning));
 }
 
@@ -188,7 +193,13 @@ pub(crate) fn age(since: SystemTime) -> String {
     }
 }
 
-/// Seconds since 1970.
-pub(crate) fn unix(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+/// Whole seconds since 1970; negative before.
+pub(crate) fn unix(time: SystemTime) -> i64 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_secs() as i64,
+        Err(before) => {
+            let before = before.duration();
+            -((before.as_secs() + u64::from(before.subsec_nanos() > 0)) as i64)
+        }
+    }
 }

@@ -44,13 +44,17 @@ impl Signals {
         Ok(Self(SignalsInfo::new(wanted)?))
     }
 
-    /// Hands each signal to `handle`, on a thread of its own that ends with the process.
+    /// Hands each signal to `handle`, on a thread of its own that ends with the process. Fails
+    /// where there can be no such thread.
     ///
     /// When nobody is left to be told, what was printed is being stored, which should not take
     /// long. The first signal may be the one that ended the command, come late; at the second,
     /// somebody has waited long enough.
-    pub(crate) fn watch(mut self, mut handle: impl FnMut(Received) -> Handled + Send + 'static) {
-        thread::spawn(move || {
+    pub(crate) fn watch(
+        mut self,
+        mut handle: impl FnMut(Received) -> Handled + Send + 'static,
+    ) -> io::Result<()> {
+        let watching = thread::Builder::new().spawn(move || {
             let mut unheard = 0;
             for origin in &mut self.0 {
                 let Some(signal) = Signal::from_named_raw(origin.signal) else { continue };
@@ -64,6 +68,7 @@ impl Signals {
                 }
             }
         });
+        watching.map(drop)
     }
 }
 

@@ -419,6 +419,9 @@ impl Run {
                             .is_some_and(|text| shows_line(&content.text, text, &used.token));
                 }
             }
+            if found.handle.is_none() && self.ledger.covers(*result) {
+                found.handle = Some(*result);
+            }
             let mut brought_back = self.brought_back.get(result).into_iter().flatten();
             if brought_back.any(|id| {
                 let content = self.ledger.result(*id, &self.contents);
@@ -495,6 +498,8 @@ struct Ledger {
     /// Characters of the view up to and with each place.
     sums: Vec<u64>,
     results: HashMap<ItemId, ContentId>,
+    /// Items that are not in view, by how many notes in view show a handle of them.
+    covered: HashMap<ItemId, u32>,
     pairs: HashMap<PairId, Pair>,
     /// Pairs of which the view holds only one half.
     halves: usize,
@@ -553,6 +558,11 @@ impl Ledger {
             if self.results.get(&content.item) == Some(&id) {
                 self.results.remove(&content.item);
             }
+            for item in &*content.covers {
+                if let Some(notes) = self.covered.get_mut(item) {
+                    *notes -= 1;
+                }
+            }
             let change = Self::pair_of(&mut self.pairs, content, |count| *count -= 1);
             self.halves = self.halves.wrapping_add_signed(change);
         }
@@ -565,6 +575,9 @@ impl Ledger {
             self.view.push(id);
             if content.kind == Kind::Result {
                 self.results.insert(content.item, id);
+            }
+            for item in &*content.covers {
+                *self.covered.entry(*item).or_default() += 1;
             }
             let change = Self::pair_of(&mut self.pairs, content, |count| *count += 1);
             self.halves = self.halves.wrapping_add_signed(change);
@@ -592,6 +605,10 @@ impl Ledger {
             Kind::System | Kind::User | Kind::Text => {}
         }
         isize::from(pair.is_half()) - isize::from(before)
+    }
+
+    fn covers(&self, item: ItemId) -> bool {
+        self.covered.get(&item).is_some_and(|notes| *notes > 0)
     }
 
     fn result<'c>(&self, item: ItemId, contents: &'c Contents) -> Option<&'c Content> {

@@ -33,11 +33,13 @@ pub enum Part {
     Excerpt,
     /// Results of which only a marker is in view.
     Marker,
+    /// What a policy put there itself, as a summary or the handle of what it dropped.
+    Note,
 }
 
 impl Part {
     /// All parts, in the order in which they are shown.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::System,
         Self::User,
         Self::Words,
@@ -45,10 +47,12 @@ impl Part {
         Self::Whole,
         Self::Excerpt,
         Self::Marker,
+        Self::Note,
     ];
 
     fn of(content: &Content) -> Self {
         match content.kind {
+            _ if content.note => Self::Note,
             Kind::System => Self::System,
             Kind::User => Self::User,
             Kind::Text => Self::Words,
@@ -222,7 +226,7 @@ impl Trace {
                 Part::Whole => Stage::Whole,
                 Part::Excerpt => Stage::Excerpt,
                 Part::Marker => Stage::Marker,
-                Part::System | Part::User | Part::Words | Part::Arguments => continue,
+                Part::System | Part::User | Part::Words | Part::Arguments | Part::Note => continue,
             };
             self.stage(content.item, number, stage, content.chars);
         }

@@ -35,6 +35,7 @@
 //! links it anew.
 
 mod fault;
+mod elsewhere;
 mod folder;
 mod staged;
 mod lease;
@@ -48,7 +49,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use std::{fmt, io};
 
-use blocking::unblock;
 use bytes::Bytes;
 use overspill::BoxFuture;
 use overspill::item::{RunId, ToolCall};
@@ -59,6 +59,7 @@ use overspill::store::{
 use rustix::buffer::spare_capacity;
 use rustix::io::{pread, retry_on_intr};
 
+use elsewhere::unblock;
 use fault::sort;
 use folder::{Folder, Root, stat_of};
 use staged::{Cleaning, Staged, clean_leftovers};
@@ -72,7 +73,8 @@ const ORPHANED_AFTER: Duration = Duration::from_secs(3600);
 /// Stores blobs as files under one root.
 ///
 /// It keeps nothing open between operations: where the root was removed, the next write makes it
-/// anew. Blocking work runs on a thread pool of its own, so any executor will do.
+/// anew. Blocking work runs on a thread pool of its own, so any executor will do; where the process
+/// can have no thread, it is done in place.
 #[derive(Debug, Clone)]
 pub struct LocalStore {
     root: Arc<Root>,
@@ -101,8 +103,8 @@ impl LocalStore {
     ///
     /// A sweep starts when a blob is opened to be written and the last one, of whatever process,
     /// was ten minutes ago, or a tenth of the age that payloads may have. It runs beside the
-    /// writes, which do not wait for it, and what it cannot do is a matter for
-    /// [`sweep_warnings`](Self::sweep_warnings) alone.
+    /// writes, which do not wait for it (where the process can have no thread, there is none), and
+    /// what it cannot do is a matter for [`sweep_warnings`](Self::sweep_warnings) alone.
     #[must_use]
     pub fn with_retention(mut self, retention: Retention) -> Self {
         let sweeper = || Arc::new(Sweeper::new(Arc::clone(&self.root), retention));
@@ -160,6 +162,39 @@ impl LocalStore {
         let call = ToolCall::new(run.clone(), "", "");
         let handle = Handle::new(&call, PartName::Value(0), &Digest::of(b""));
         unblock(move || lease::take(&root, handle.run(), ttl)).await
+    }
+
+    /// The handles under which something stands that is no file: a folder, a link, a pipe. The store
+    /// put nothing like it there, does not list it, and refuses to read it.
+    pub async fn strangers(&self) -> Result<Vec<Handle>, StoreError> {
+        let root = Arc::clone(&self.root);
+        unblock(move || {
+            let mut found = Vec::new();
+            let Some(root) = root.open()? else { return Ok(found) };
+            for run in runs(&root, None)? {
+                each_payload(&root, &run, &mut |handle, stat| {
+                    if stat.is_none() {
+                        found.push(handle);
+                    }
+                })?;
+            }
+            found.sort_unstable();
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Deletes the index of a payload, which stays: for one that is damaged, and is to be built again
+    /// with [`Stored::reindex`](overspill::store::Stored::reindex). What is not there is no error.
+    pub async fn delete_index(&self, handle: &Handle) -> Result<(), StoreError> {
+        let (root, handle) = (Arc::clone(&self.root), handle.clone());
+        unblock(move || {
+            let Some(root) = root.open()? else { return Ok(()) };
+            let Some(folder) = root.folder(handle.run())? else { return Ok(()) };
+            let _alone = folder.lock_alone()?;
+            folder.remove(&BlobName::Index(handle).file()).map(drop)
+        })
+        .await
     }
 
     /// Removes what crashed writers left: staged files that no living process holds, and indexes
@@ -319,12 +354,19 @@ fn list_run(
     run: &str,
     found: &mut Vec<(Handle, BlobStat)>,
 ) -> Result<(), StoreError> {
+    each_payload(root, run, &mut |handle, stat| found.extend(stat.map(|stat| (handle, stat))))
+}
+
+/// Hands out what stands under a payload's name in a run, with its length and age if it is a file.
+fn each_payload(
+    root: &Folder,
+    run: &str,
+    found: &mut dyn FnMut(Handle, Option<BlobStat>),
+) -> Result<(), StoreError> {
     let Some(folder) = root.folder_if_one(run)? else { return Ok(()) };
     for file in folder.names()? {
-        if let Ok(handle) = format!("{run}/{file}").parse::<Handle>()
-            && let Some(stat) = folder.stat_if_file(&file)?
-        {
-            found.push((handle, stat));
+        if let Ok(handle) = format!("{run}/{file}").parse::<Handle>() {
+            found(handle, folder.stat_if_file(&file)?);
         }
     }
     Ok(())

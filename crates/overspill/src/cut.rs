@@ -33,7 +33,8 @@ pub enum Keep {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Truncate {
-    /// The most characters that stay, the marker counted in.
+    /// The most characters that stay, the marker counted in. A policy takes
+    /// [`MIN_CHARS`](Self::MIN_CHARS) at least.
     pub max_chars: usize,
     /// Which part stays.
     pub keep: Keep,
@@ -92,6 +93,11 @@ const CLUSTER_REACH: usize = 1_024;
 const GUESS_SLACK: usize = 8;
 
 impl Truncate {
+    /// From this many characters on, there is room for any marker of what is not stored, and for
+    /// some of the text: the longest has 147 characters, with two numbers of 26 in it. A policy
+    /// that allows fewer is refused, because its cuts could not say that they are cuts.
+    pub const MIN_CHARS: usize = 160;
+
     /// Cuts `text`; `None` where it has at most `max_chars` characters.
     ///
     /// `marker` writes what stands in the gap, line ends included. Its numbers are exact although
@@ -112,6 +118,22 @@ impl Truncate {
             newlines: newlines(text),
         };
         Some(ends.cut(self, marker))
+    }
+
+    /// Cuts `text` as [`cut`](Self::cut) does, and says so: where the complete lines of the end
+    /// leave no room for the marker, they give way to it too. From
+    /// [`MIN_CHARS`](Self::MIN_CHARS) on, no cut is without one.
+    pub fn cut_marked(&self, text: &str, marker: &dyn Fn(&Gap) -> String) -> Option<Cut> {
+        let cut = self.cut(text, marker)?;
+        if cut.marked { Some(cut) } else { self.without_tail_lines().cut(text, marker) }
+    }
+
+    /// The cut that keeps the end, instead of one that keeps lines that do not fit.
+    fn without_tail_lines(&self) -> Self {
+        match self.keep_tail_lines {
+            0 => self.clone(),
+            _ => Self { keep: Keep::Tail, keep_tail_lines: 0, ..self.clone() },
+        }
     }
 
     /// How many characters of the beginning decide a cut: one more than can stay, because a cut
@@ -174,7 +196,7 @@ impl HeadTail {
         self.decoder = decoder;
     }
 
-    /// Ends the text and cuts it as [`Truncate::cut`] does.
+    /// Ends the text and cuts it as [`Truncate::cut_marked`] does.
     pub fn finish(mut self, marker: &dyn Fn(&Gap) -> String) -> Held {
         let rest = std::mem::take(&mut self.decoder).finish();
         self.push_text(&rest);
@@ -187,7 +209,11 @@ impl HeadTail {
             chars: self.chars,
             newlines: self.newlines,
         };
-        Held::Cut(ends.cut(&self.how, marker))
+        let cut = ends.cut(&self.how, marker);
+        if cut.marked {
+            return Held::Cut(cut);
+        }
+        Held::Cut(ends.cut(&self.how.without_tail_lines(), marker))
     }
 
     fn push_text(&mut self, text: &str) {
@@ -497,6 +523,31 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_marker_leaves_room_for_some_of_the_text() {
+        let gap = Gap {
+            keep: Keep::HeadAndTail,
+            head_chars: 0,
+            tail_chars: 0,
+            total_chars: u64::MAX,
+            lines: u64::MAX,
+        };
+        for marker in [not_stored(&gap), not_stored_nor_json(&gap)] {
+            assert!(marker.chars().count() + 10 <= Truncate::MIN_CHARS, "{marker}");
+        }
+    }
+
+    #[test]
+    fn lines_that_leave_no_room_for_a_marker_give_way_to_it() {
+        let text = format!("{}\n{}", "a".repeat(300), "b".repeat(195));
+        for keep in [Keep::Head, Keep::Tail, Keep::HeadAndTail] {
+            let how = truncate(200, keep, 1);
+            assert!(!how.cut(&text, &not_stored).unwrap().marked);
+            let cut = how.cut_marked(&text, &not_stored).unwrap();
+            assert!(cut.text.starts_with("[… 3") && cut.text.ends_with("bbb"), "{}", cut.text);
+        }
+    }
+
+    #[test]
     fn a_cut_structured_value_is_said_to_be_no_json() {
         let list = format!("[{}]", vec![r#"{"id":1}"#; 100].join(","));
         let cut = truncate(200, Keep::Tail, 0).cut(&list, &not_stored_nor_json).unwrap();
@@ -587,6 +638,21 @@ mod tests {
         }
 
         #[test]
+        fn no_cut_of_a_policy_is_without_a_marker(
+            how in hows(),
+            text in texts(),
+            repeats in 1usize..9,
+        ) {
+            let how = Truncate { max_chars: how.max_chars + Truncate::MIN_CHARS, ..how };
+            for marker in [not_stored, not_stored_nor_json] {
+                if let Some(cut) = how.cut_marked(&text.repeat(repeats), &marker) {
+                    prop_assert!(cut.text.contains(marker(&cut.gap).trim_matches('\n')));
+                    prop_assert!(cut.text.chars().count() <= how.max_chars);
+                }
+            }
+        }
+
+        #[test]
         fn one_character_more_would_not_fit(how in hows(), length in 0usize..1_200) {
             // One-character clusters in one line, so that what is shared out is what stays.
             let text = "x".repeat(length);
@@ -624,7 +690,7 @@ mod tests {
             let mut stream = HeadTail::new(how.clone());
             bytes.chunks(size).for_each(|piece| stream.push(piece));
             let whole = show_bytes(&bytes);
-            let expected = match how.cut(&whole, &not_stored) {
+            let expected = match how.cut_marked(&whole, &not_stored) {
                 Some(cut) => Held::Cut(cut),
                 None => Held::Whole(whole.into_owned()),
             };

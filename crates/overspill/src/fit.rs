@@ -3,19 +3,23 @@
 //! Count, edit, settle. Whatever fails on the way, the history is as it was: what could not be done
 //! is a warning.
 
+mod preset;
+
 use std::fmt;
 use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::config::Preset;
 use crate::count::Counter;
 use crate::entry::MessageId;
 use crate::history::{History, Plan, Ports, SettleError, SettledPlan, settle};
 use crate::item::RunId;
 use crate::marker::ReadVia;
 use crate::store::Store;
-use crate::strategy::{Draft, Scene, Strategy, StrategyError};
+use crate::strategy::{CacheRates, Draft, Scene, Strategy, StrategyError};
 use crate::summary::{TextModel, Usage};
+use crate::window::{ModelWindow, Source};
 
 /// Brings histories under a budget by one strategy, which may be made of several.
 #[derive(Clone)]
@@ -82,6 +86,13 @@ impl Fitter {
             budget,
             is_guess: false,
         }
+    }
+
+    /// What a preset does to histories for this model.
+    pub fn preset(preset: Preset, store: Arc<dyn Store>, window: &ModelWindow) -> Self {
+        let strategy = preset::strategy(preset, CacheRates::from(&window.prices));
+        let fitter = Self::new(strategy, store, window.input_budget);
+        if window.source == Source::Fallback { fitter.guessed() } else { fitter }
     }
 
     /// Edits by another strategy.

@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::action::Action;
 use crate::band::{Band, BandError, Bands};
 use crate::config::{Config, Preset};
+use crate::cut::Truncate;
 use crate::filter::{ToolBands, ToolFilter};
 use crate::intake::{self, Admitted, ReturnStream};
 use crate::item::{ToolCall, ToolReturn};
@@ -133,6 +134,15 @@ pub enum PolicyError {
     NoSummarizer {
         /// The chain that summarizes.
         action: String,
+    },
+    /// A cut would have no room to say that it is one.
+    #[error(
+        "the policy truncates to {max_chars} characters, which leaves no room to say what was left out; allow {} at least",
+        Truncate::MIN_CHARS
+    )]
+    TooShort {
+        /// How many characters were to stay.
+        max_chars: usize,
     },
     /// The read tool's name cannot be a tool's name.
     #[error(
@@ -262,7 +272,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`PolicyError`] where bands share a threshold, where an action needs a store or a
-    /// summarizer that is not set, and where the read tool's name is no name.
+    /// summarizer that is not set, where one truncates to fewer characters than
+    /// [`Truncate::MIN_CHARS`], and where the read tool's name is no name.
     pub fn build(self) -> Result<ToolOutputLimits, PolicyError> {
         let bands = match self.bands {
             Some(bands) => Bands::new(bands)?,
@@ -276,6 +287,11 @@ impl Builder {
             }
             if matches!(action, Action::Summarize(..)) && self.summarizer.is_none() {
                 return Err(PolicyError::NoSummarizer { action: action.to_string() });
+            }
+            if let Action::Truncate(Truncate { max_chars, .. }, _) = *action
+                && max_chars < Truncate::MIN_CHARS
+            {
+                return Err(PolicyError::TooShort { max_chars });
             }
         }
         let name = self.read_tool_name;

@@ -13,11 +13,14 @@ mod fallback;
 mod file_keys;
 mod limit_warner;
 mod receipt;
+mod relevance;
 mod report_usage;
 mod sliding_window;
 mod store_arguments;
 mod stub;
+mod summarize;
 mod tiered;
+mod transcript;
 mod trigger;
 
 use std::fmt::Debug;
@@ -36,9 +39,11 @@ pub use draft::{Draft, Scene};
 pub use fallback::Fallback;
 pub use file_keys::{FileAccess, FileKeys, FileUse};
 pub use limit_warner::LimitWarner;
+pub use relevance::Relevance;
 pub use report_usage::{ReportUsage, WindowUsage};
 pub use sliding_window::{Keep, SlidingWindow};
 pub use store_arguments::StoreArguments;
+pub use summarize::Summarize;
 pub use tiered::Tiered;
 pub use trigger::{Limit, Trigger, Triggered};
 

@@ -321,24 +321,36 @@ impl PromptTemplate {
 
 /// Puts the output between two tags that neither it nor the template holds.
 fn fence(output: &str, template: &str) -> String {
+    fenced("tool-output", &unforgeable(&[output], template), output)
+}
+
+/// A suffix for tags that stands in none of these texts, which are data, nor in what is `beside`
+/// them in the prompt. It is made from the digest of the texts, so that none of them can know it.
+pub(crate) fn unforgeable(texts: &[&str], beside: &str) -> String {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(output.as_bytes());
-    // 64 bits of a digest over the output: the output would have to hold its own digest for a
-    // second round to be needed. It is looked for all the same, so that nothing rests on chance.
-    let suffix = loop {
+    for text in texts {
+        hasher.update(text.as_bytes());
+    }
+    // 64 bits of a digest over the texts: a text would have to hold its own digest for a second
+    // round to be needed. It is looked for all the same, so that nothing rests on chance.
+    loop {
         let digest = hasher.finalize();
         let suffix = data_encoding::HEXLOWER.encode(&digest.as_bytes()[..8]);
-        if !output.contains(&suffix) && !template.contains(&suffix) {
-            break suffix;
+        if !beside.contains(&suffix) && !texts.iter().any(|text| text.contains(&suffix)) {
+            return suffix;
         }
         hasher.update(digest.as_bytes());
-    };
-    let line_end = if output.is_empty() || output.ends_with('\n') { "" } else { "\n" };
-    format!("<tool-output-{suffix}>\n{output}{line_end}</tool-output-{suffix}>")
+    }
+}
+
+/// A text between two tags of this name and suffix.
+pub(crate) fn fenced(name: &str, suffix: &str, text: &str) -> String {
+    let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("<{name}-{suffix}>\n{text}{line_end}</{name}-{suffix}>")
 }
 
 /// A tool's name on one line, without anything that could pass for a tag, a quote or a sentence.
-fn clean_name(tool: &str) -> String {
+pub(crate) fn clean_name(tool: &str) -> String {
     let name: String = tool
         .chars()
         .take(MAX_TOOL_NAME_CHARS)

@@ -30,7 +30,7 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
         }
         block_on(async {
             let stored = shelf.stored(&handle).await?;
-            copy(&stored, output::is_on_terminal(), |piece| out.bytes(piece)).await
+            copy(&stored, output::is_on_terminal(), |piece| Ok(out.bytes(piece)?)).await
         })?;
         return Ok(out.flush().map(|()| 0)?);
     };
@@ -40,6 +40,15 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
     }
     let cannot_write =
         |error: io::Error| Failure::from(error).context(format!("cannot write {}", path.display()));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
+        && fs::metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    {
+        let (path, folder) = (path.display(), folder.display());
+        return Err(Failure::new(format!(
+            "cannot write {path}: the folder {folder} does not exist"
+        ))
+        .hint("make it, or name a file elsewhere"));
+    }
     // Through a link to what it stands for; what is no regular file is written into, not replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let there = fs::metadata(&target).ok();
@@ -52,7 +61,7 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
         let mut file = fs::OpenOptions::new().write(true).open(&target).map_err(cannot_write)?;
         block_on(async {
             let stored = shelf.stored(&handle).await?;
-            copy(&stored, false, |piece| file.write_all(piece)).await
+            copy(&stored, false, |piece| file.write_all(piece).map_err(cannot_write)).await
         })?;
         return Ok(0);
     }
@@ -63,7 +72,7 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
         .map_err(|error| cannot_write(error.kind().into()))?;
     let receipt = block_on(async {
         let stored = shelf.stored(&handle).await?;
-        copy(&stored, false, |piece| file.write_all(piece)).await?;
+        copy(&stored, false, |piece| file.write_all(piece).map_err(cannot_write)).await?;
         Ok::<_, Failure>(stored.receipt().clone())
     })?;
     if args.force {
@@ -91,7 +100,7 @@ pub(crate) fn export(common: &cli::Common, args: &cli::Export) -> Result<u8, Fai
 async fn copy(
     stored: &Stored,
     is_on_terminal: bool,
-    mut write: impl FnMut(&[u8]) -> io::Result<()>,
+    mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let receipt = stored.receipt();
     let mut progress = Progress::of_bytes("exporting", receipt.bytes).hidden_if(is_on_terminal);

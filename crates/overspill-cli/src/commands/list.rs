@@ -22,7 +22,7 @@ struct Entry {
     bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<u64>,
-    modified: u64,
+    modified: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     damaged: Option<String>,
 }

@@ -25,7 +25,7 @@ pub(crate) fn pipe(common: &cli::Common, args: &cli::Pipe) -> Result<u8, Failure
     let signal = Arc::new(AtomicI32::new(0));
     let last = Arc::clone(&signal);
     let is_alone = io::stdin().is_terminal();
-    Signals::catch()?.watch(move |received| {
+    let watching = Signals::catch()?.watch(move |received| {
         last.store(received.signal.as_raw(), Ordering::Relaxed);
         // Whoever writes into the pipe gets what the terminal sends too, and ends it.
         if received.from_terminal && !is_alone {
@@ -36,6 +36,8 @@ pub(crate) fn pipe(common: &cli::Common, args: &cli::Pipe) -> Result<u8, Failure
             None => Handled::NobodyLeft,
         }
     });
+    watching
+        .map_err(|error| Failure::from(error).context("nothing was read: no thread can be had"))?;
 
     let mut view = View::new(stream, store, common.json);
     block_on(async {

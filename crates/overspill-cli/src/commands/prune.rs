@@ -3,9 +3,7 @@
 use std::time::SystemTime;
 
 use futures_lite::future::block_on;
-use overspill::store::{
-    BlobName, Expired, Handle, IndexHealth, Resident, Retention, StoreError, StoreExt, Stored,
-};
+use overspill::store::{Expired, Handle, IndexHealth, Resident, Retention, StoreError, Stored};
 use overspill_store::Sweep;
 use serde::Serialize;
 
@@ -30,7 +28,7 @@ struct Report {
 struct Goes {
     handle: Handle,
     bytes: u64,
-    modified: u64,
+    modified: i64,
     cause: String,
     #[serde(skip)]
     age: String,
@@ -40,7 +38,7 @@ struct Goes {
 struct Stays {
     handle: Handle,
     bytes: u64,
-    modified: u64,
+    modified: i64,
     leased: bool,
     #[serde(skip)]
     age: String,
@@ -76,14 +74,14 @@ pub(crate) fn prune(common: &cli::Common, args: &cli::Prune) -> Result<u8, Failu
     Ok(if report.warnings.is_empty() { 0 } else { NOT_DONE })
 }
 
-/// Counts the missing indexes of what stays, and builds them again or not.
+/// Counts the missing and damaged indexes of what stays, and builds them again or not.
 fn mend_indexes(shelf: &Shelf, sweep: &mut Sweep, dry_run: bool) -> u64 {
     let mut count = 0;
     let mut progress = Progress::of_count("looking at indexes", sweep.kept.len() as u64);
     for (done, Resident { handle, .. }) in sweep.kept.iter().enumerate() {
         progress.set(done as u64);
         match block_on(mend_index(shelf, handle, dry_run)) {
-            Ok(was_missing) => count += u64::from(was_missing),
+            Ok(is_one) => count += u64::from(is_one),
             // It went meanwhile, by another hand.
             Err(error) if error.is_gone() => {}
             Err(error) => sweep.warnings.push(error.to_string()),
@@ -93,15 +91,23 @@ fn mend_indexes(shelf: &Shelf, sweep: &mut Sweep, dry_run: bool) -> u64 {
 }
 
 async fn mend_index(shelf: &Shelf, handle: &Handle, dry_run: bool) -> Result<bool, StoreError> {
-    match shelf.store.stat(&BlobName::Index(handle.clone())).await {
-        Ok(_) => return Ok(false),
-        Err(error) if error.is_gone() => {}
-        Err(error) => return Err(error),
+    let stored = match Stored::open(&shelf.port, handle).await {
+        // That is for `verify` to say.
+        Err(StoreError::Damaged { .. }) => return Ok(false),
+        stored => stored?,
+    };
+    let health = stored.check_index().await?;
+    if health == IndexHealth::Sound || dry_run {
+        return Ok(health != IndexHealth::Sound);
     }
-    if dry_run {
-        return Ok(true);
-    }
-    let stored = Stored::open(&shelf.port, handle).await?;
+    let stored = match health {
+        IndexHealth::Missing => stored,
+        _ => {
+            let stored = stored.without_index().await?;
+            shelf.store.delete_index(handle).await?;
+            stored
+        }
+    };
     Ok(stored.reindex().await? == IndexHealth::Sound)
 }
 
@@ -149,7 +155,7 @@ impl Report {
         }
         if self.indexes > 0 {
             let done = if self.dry_run { "would be" } else { "were" };
-            line(&format!("lost indexes that {done} built again"), self.indexes, None);
+            line(&format!("lost and damaged indexes that {done} built again"), self.indexes, None);
         }
         if retention.is_forever() {
             text.push_str("nothing expires: [retention] sets no limit, nor does a flag\n");

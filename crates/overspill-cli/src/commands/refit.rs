@@ -11,7 +11,7 @@ use overspill::history::{Change, History, Rules, SettledPlan};
 use overspill::{ReadTool, RunId, ToolOutputLimits};
 use overspill_replay::{ContentId, Contents, Item, ItemId, Kind, Policy, Reduced};
 
-use super::replay::reduced;
+use super::named::reduced;
 
 /// See the module.
 pub(super) struct Refit {
@@ -118,10 +118,34 @@ fn history<'t>(
 }
 
 impl Refit {
+    /// What can be read through the handle of a plan: all it drops, and what the notes among that
+    /// lead to.
+    fn dropped(
+        &self,
+        plan: &SettledPlan,
+        places: &[Vec<usize>],
+        contents: &Contents,
+    ) -> Vec<ItemId> {
+        let flat: Vec<usize> = places.iter().flatten().copied().collect();
+        let of_change = |change: &Change| match change {
+            Change::DropEntry(entry) => vec![flat[entry.0]],
+            Change::DropMessage(message) => places[message.0].clone(),
+            _ => Vec::new(),
+        };
+        let dropped = plan.changes().iter().flat_map(of_change);
+        let mut covers = Vec::new();
+        for content in dropped.map(|place| contents.get(self.view[place])) {
+            covers.push(content.item);
+            covers.extend_from_slice(&content.covers);
+        }
+        covers
+    }
+
     fn apply(&mut self, plan: &SettledPlan, places: &[Vec<usize>], contents: &mut Contents) {
         let flat: Vec<usize> = places.iter().flatten().copied().collect();
         let mut view: Vec<Option<ContentId>> = self.view.iter().copied().map(Some).collect();
         let mut notes: Vec<Vec<ContentId>> = vec![Vec::new(); self.view.len() + 1];
+        let mut covers = self.dropped(plan, places, contents);
         for change in plan.changes() {
             match change {
                 Change::DropEntry(entry) => view[flat[entry.0]] = None,
@@ -149,7 +173,8 @@ impl Refit {
                         read_back: true,
                     };
                     let place = place.copied().unwrap_or(self.view.len());
-                    notes[place].push(contents.original(&note));
+                    // The first note of a plan names what all of it drops.
+                    notes[place].push(contents.note(&note, std::mem::take(&mut covers)));
                     self.items.insert(note.id, note);
                 }
                 _ => {}

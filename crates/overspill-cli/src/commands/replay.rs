@@ -1,138 +1,24 @@
 //! `overspill replay`: what a policy would have saved and kept in recorded sessions.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZero;
-use std::path::PathBuf;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use futures_lite::future::block_on;
-use overspill::config::Preset;
-use overspill::window::{self, FALLBACK_WINDOW, Source, WindowOptions};
-use overspill::{Action, Band, Spill, ToolCall, ToolOutputLimits, Truncate, Unit};
+use overspill::window::{self, FALLBACK_WINDOW, ModelWindow, Source, WindowOptions};
 use overspill_replay::{
-    Cause, Figures, HeadTail, Item, Keep, PerResult, Policy, Prices, ReadError, Reduced, Reduction,
-    Session, Trace, evaluate_with, files, read,
+    Cause, Figures, Prices, ReadError, Reduction, Session, Trace, evaluate_with, files, recording,
 };
-use overspill_store::MemoryStore;
 use serde::Serialize;
 
+use super::named::Named;
 use super::report::{self, Traced};
 use crate::cli;
 use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, Progress};
-
-/// Characters that a marker takes above an excerpt, at most, with the short handles given here.
-const MARKER_CHARS: usize = 200;
-
-/// A policy by its name on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
-    /// Everything is sent as it was.
-    None,
-    /// Head and tail of every result over so many characters.
-    HeadTail(usize),
-    /// What a preset does to every result.
-    Preset(Preset),
-    /// Both paths, with a high and a low mark in tokens.
-    Both(u64, u64),
-    /// Spills results from so many characters on, to so many with the marker.
-    Spill(u64, usize),
-}
-
-impl FromStr for Named {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        let numbers = |text: &str| -> Option<Vec<usize>> {
-            text.split('-').map(|number| number.parse().ok()).collect()
-        };
-        if name == "none" {
-            return Ok(Self::None);
-        }
-        if let Some([over]) = name.strip_prefix("headtail-").and_then(numbers).as_deref() {
-            return Ok(Self::HeadTail(*over));
-        }
-        if let Some([high, low]) = name.strip_prefix("both-").and_then(numbers).as_deref() {
-            return Ok(Self::Both(*high as u64, *low as u64));
-        }
-        if let Some([over, view]) = name.strip_prefix("spill-").and_then(numbers).as_deref()
-            && *view > MARKER_CHARS
-        {
-            return Ok(Self::Spill(*over as u64, *view));
-        }
-        name.parse().map(Self::Preset).map_err(|_| {
-            "it must be none, default, lean, headtail-N (over N characters, 500 of each end) or \
-             spill-N-M (from N characters on, M stay with the marker; M over 200)"
-                .to_owned()
-        })
-    }
-}
-
-impl std::fmt::Display for Named {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::HeadTail(over) => write!(f, "headtail-{over}"),
-            Self::Preset(preset) => f.write_str(preset.name()),
-            Self::Both(high, low) => write!(f, "both-{high}-{low}"),
-            Self::Spill(over, view) => write!(f, "spill-{over}-{view}"),
-        }
-    }
-}
-
-impl Named {
-    fn policy(&self) -> Result<Box<dyn Policy>, Failure> {
-        let bands: Vec<Band> = match self {
-            Self::None => return Ok(Box::new(Keep::default())),
-            Self::HeadTail(over) => return Ok(Box::new(HeadTail::over(*over))),
-            Self::Preset(preset) => preset.bands(&Unit::Characters).iter().cloned().collect(),
-            Self::Both(high, low) => {
-                let store: std::sync::Arc<dyn overspill::Store> =
-                    std::sync::Arc::new(MemoryStore::new());
-                let bands = Preset::Lean.bands(&Unit::Characters);
-                let limits = ToolOutputLimits::builder()
-                    .store(std::sync::Arc::clone(&store))
-                    .bands(bands.iter().cloned())
-                    .build()?;
-                use overspill::strategy::*;
-                let tiers: Vec<std::sync::Arc<dyn Strategy>> = vec![
-                    std::sync::Arc::new(StoreArguments {
-                        over_chars: 2_000,
-                        ..StoreArguments::default()
-                    }),
-                    {
-                        let num = |k: &str, d: f64| std::env::var(k).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-                        let clear: std::sync::Arc<dyn Strategy> = std::sync::Arc::new(ClearToolResults { clear_inputs: true, keep_read_backs: num("KRB", 10.0) as usize, keep_pairs: num("KP", 3.0) as usize, min_clear_tokens: num("MINC", 0.0) as u64, until: Some(Limit::Tokens(*low)), ..ClearToolResults::default() });
-                        let gate: std::sync::Arc<dyn Strategy> = if num("GATE", 0.0) > 0.0 { std::sync::Arc::new(CostGate { strategy: clear, rates: CacheRates::default(), horizon: num("GATE", 10.0) as u32, forced_above: Limit::Tokens(num("FORCE", 1e9) as u64) }) } else { clear };
-                        std::sync::Arc::new(Triggered { when: Trigger::tokens(Limit::Tokens(*high)), strategy: gate })
-                    },
-                ];
-                let strategy = std::sync::Arc::new(Tiered { tiers, target: Limit::Tokens(0) });
-                let fitter = overspill::fit::Fitter::new(strategy, store, 200_000);
-                return Ok(Box::new(super::refit::Refit::new(Some(limits), fitter)));
-            }
-            Self::Spill(over, view) => {
-                let spill = Spill { preview_chars: view - MARKER_CHARS };
-                vec![Band::new(*over, Action::from(spill).or(Truncate::default()))]
-            }
-        };
-        let store = std::sync::Arc::new(MemoryStore::new());
-        let limits = ToolOutputLimits::builder().store(store).bands(bands).build()?;
-        Ok(Box::new(PerResult::new(move |item: &Item| reduced(&limits, item))))
-    }
-}
-
-/// What the product makes of one recorded result.
-pub(super) fn reduced(limits: &ToolOutputLimits, item: &Item) -> Option<Reduced> {
-    let call = ToolCall::new("replay", format!("r{}", item.id.0), &*item.tool);
-    let admitted = block_on(limits.admit(&call, &*item.text));
-    let reduction = admitted.reductions.first()?;
-    let handle = reduction.receipt.is_some();
-    Some(Reduced { text: admitted.output.text()?.into(), handle })
-}
 
 /// What the requests are made to, in thought; as `--json` writes it.
 #[derive(Debug, Clone, Serialize)]
@@ -146,12 +32,13 @@ pub(super) struct Model {
 }
 
 impl Model {
-    fn named(name: Option<&str>) -> Result<Self, Failure> {
-        let Some(name) = name else {
-            return Ok(Self { name: None, window: FALLBACK_WINDOW, dollars: None });
-        };
-        let known = window::resolve(name, &WindowOptions::default());
-        if known.source == Source::Fallback {
+    /// The model of a name, and its window; without a name, the window that a model which nobody
+    /// knows is given: recordings seldom say which model it was.
+    fn named(name: Option<&str>) -> Result<(Self, ModelWindow), Failure> {
+        let known = window::resolve(name.unwrap_or_default(), &WindowOptions::default());
+        if let Some(name) = name
+            && known.source == Source::Fallback
+        {
             return Err(Failure::usage(format!("nothing is known of a model {name:?}")).hint(
                 format!("name another, or none: the window is then {FALLBACK_WINDOW} tokens"),
             ));
@@ -162,7 +49,8 @@ impl Model {
             cached: prices.cache_read.unwrap_or(input),
             fresh: prices.cache_write.unwrap_or(input),
         });
-        Ok(Self { name: Some(name.to_owned()), window: known.input_budget, dollars })
+        let name = name.map(str::to_owned);
+        Ok((Self { name, window: known.input_budget, dollars }, known))
     }
 
     /// The prices that reductions are at.
@@ -241,6 +129,8 @@ pub(super) struct Replayed {
     pub(super) rows: Vec<Row>,
     pub(super) by_session: Vec<SessionRows>,
     pub(super) skipped: Vec<String>,
+    pub(super) skipped_lines: Vec<SkippedLines>,
+    pub(super) unanswered: Vec<PathBuf>,
 }
 
 impl Replayed {
@@ -253,26 +143,61 @@ impl Replayed {
     }
 }
 
+/// Lines of a recording that are not valid JSON; as `--json` writes it.
+#[derive(Debug, Serialize)]
+pub(super) struct SkippedLines {
+    pub(super) path: PathBuf,
+    pub(super) lines: usize,
+}
+
 pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Failure> {
     let mut policies = args.policy.clone();
     if policies.first() != Some(&Named::None) {
         policies.retain(|named| *named != Named::None);
         policies.insert(0, Named::None);
     }
-    let model = Model::named(args.model.as_deref())?;
+    let (model, window) = Model::named(args.model.as_deref())?;
     let mut paths = Vec::new();
     for path in &args.paths {
+        path.metadata().map_err(|error| cannot_look_at(path, error))?;
         paths.extend(files(path)?);
     }
     let task = Task {
         policies: &policies,
         only_long: args.long,
-        window_chars: model.window.saturating_mul(4),
+        window: &window,
         traced: args.html.is_some(),
     };
-    let (sessions, skipped) = measure(&paths, &task)?;
+    let Outcome { sessions, skipped, skipped_lines, unanswered, short } = measure(&paths, &task)?;
     for error in &skipped {
         output::warning(error);
+    }
+    for SkippedLines { path, lines } in &skipped_lines {
+        let lines = match lines {
+            1 => "1 line is not valid JSON and was passed over".to_owned(),
+            lines => format!(
+                "{} lines are not valid JSON and were passed over",
+                output::grouped(*lines as u64)
+            ),
+        };
+        output::notice(&format!("{}: {lines}", path.display()));
+    }
+    // What was named is answered for; of what only lies in a folder, there may be many.
+    let (named, found): (Vec<_>, Vec<_>) =
+        unanswered.iter().partition(|path| args.paths.contains(path));
+    for path in named {
+        let path = path.display();
+        output::notice(&format!(
+            "{path}: the model never answers in it, so there is nothing to replay"
+        ));
+    }
+    if !found.is_empty() {
+        let found = output::grouped(found.len() as u64);
+        output::notice(&format!("recordings in which the model never answers: {found}"));
+    }
+    if short > 0 && sessions.is_empty() {
+        let short = output::grouped(short);
+        output::notice(&format!("sessions that are shorter than --long asks for: {short}"));
     }
     let mut sums: Vec<Seen> = policies.iter().map(|_| Seen::default()).collect();
     for session in &sessions {
@@ -300,6 +225,8 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
             })
             .collect(),
         skipped: skipped.iter().map(ToString::to_string).collect(),
+        skipped_lines,
+        unanswered,
         model,
     };
 
@@ -307,7 +234,7 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
     if common.json {
         out.json(&replayed)?;
     } else if replayed.sessions == 0 {
-        out.text("no recorded session was found")?;
+        out.text("no recorded session to replay was found")?;
     } else {
         print(&mut out, &replayed, args.by_session)?;
     }
@@ -394,6 +321,29 @@ pub(super) fn percent(number: f64) -> String {
     if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
+fn cannot_look_at(path: &Path, error: io::Error) -> Failure {
+    let path = path.display();
+    if error.kind() == io::ErrorKind::NotFound {
+        return Failure::new(format!("{path} does not exist"))
+            .hint("name a file or folder of recordings");
+    }
+    Failure::from(error).context(format!("cannot read {path}"))
+}
+
+/// What came of the recordings.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// The figures of each session under each policy.
+    sessions: Vec<Measured>,
+    /// Why recordings could not be read.
+    skipped: Vec<ReadError>,
+    skipped_lines: Vec<SkippedLines>,
+    /// Recordings in which the model never answers.
+    unanswered: Vec<PathBuf>,
+    /// How many sessions were left out because only long ones were asked for.
+    short: u64,
+}
+
 /// Dollars as they are shown everywhere.
 pub(super) fn dollars(number: f64) -> String {
     format!("{number:.2}")
@@ -403,8 +353,8 @@ pub(super) fn dollars(number: f64) -> String {
 struct Task<'a> {
     policies: &'a [Named],
     only_long: bool,
-    /// Characters that a request may have.
-    window_chars: u64,
+    /// The window of the model that the requests are made to.
+    window: &'a ModelWindow,
     /// Whether a report needs to see what happened along the way.
     traced: bool,
 }
@@ -418,15 +368,13 @@ struct Seen {
 }
 
 /// A session, and what each policy did to it.
+#[derive(Debug)]
 struct Measured {
     path: PathBuf,
     session: String,
     format: &'static str,
     seen: Vec<Seen>,
 }
-
-/// The figures of each session under each policy, and the recordings that could not be read.
-type Outcome = (Vec<Measured>, Vec<ReadError>);
 
 /// Replays every session under every policy, on as many threads as there are cores. What comes
 /// out is in the order of the files.
@@ -440,8 +388,11 @@ fn measure(paths: &[PathBuf], task: &Task<'_>) -> Result<Outcome, Failure> {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = paths.get(i) else { return Ok(()) };
-            let outcome = match read(path) {
-                Ok(sessions) => Ok(replay_all(&sessions, task)?),
+            let outcome = match recording(path) {
+                Ok(recording) => {
+                    let measured = replay_all(&recording.sessions, task)?;
+                    Ok((recording.skipped_lines, recording.sessions.len(), measured))
+                }
                 Err(error) => Err(error),
             };
             if let Ok(mut done) = done.lock() {
@@ -456,21 +407,32 @@ fn measure(paths: &[PathBuf], task: &Task<'_>) -> Result<Outcome, Failure> {
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(paths.len().max(1));
     thread::scope(|scope| -> Result<(), Failure> {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // Where fewer can be had, fewer will do.
+        let worker = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (1..threads).map_while(worker).collect();
         work()?;
         for worker in workers {
             worker.join().map_err(|_| Failure::new("a session could not be replayed"))??;
         }
         Ok(())
     })?;
-    let (mut measured, mut skipped) = (Vec::new(), Vec::new());
-    for (_, outcome) in done.into_inner().unwrap_or_default() {
+    let mut all = Outcome::default();
+    for (i, outcome) in done.into_inner().unwrap_or_default() {
         match outcome {
-            Ok(sessions) => measured.extend(sessions),
-            Err(error) => skipped.push(error),
+            Ok((lines, sessions, measured)) => {
+                if lines > 0 {
+                    all.skipped_lines.push(SkippedLines { path: paths[i].clone(), lines });
+                }
+                if sessions == 0 {
+                    all.unanswered.push(paths[i].clone());
+                }
+                all.short += (sessions - measured.len()) as u64;
+                all.sessions.extend(measured);
+            }
+            Err(error) => all.skipped.push(error),
         }
     }
-    Ok((measured, skipped))
+    Ok(all)
 }
 
 fn replay_all(sessions: &[Session], task: &Task<'_>) -> Result<Vec<Measured>, Failure> {
@@ -488,10 +450,12 @@ fn replay_all(sessions: &[Session], task: &Task<'_>) -> Result<Vec<Measured>, Fa
 }
 
 fn replay_one(session: &Session, named: &Named, task: &Task<'_>) -> Result<Seen, Failure> {
+    // A token is estimated at four characters.
+    let window_chars = task.window.input_budget.saturating_mul(4);
     let mut over_window = 0;
     let mut trace = task.traced.then(Trace::default);
-    let figures = evaluate_with(session, &mut *named.policy()?, |request| {
-        let is_over = request.cause == Cause::Recorded && request.sent > task.window_chars;
+    let figures = evaluate_with(session, &mut *named.policy(task.window)?, |request| {
+        let is_over = request.cause == Cause::Recorded && request.sent > window_chars;
         over_window += u64::from(is_over);
         if let Some(trace) = &mut trace {
             trace.observe(request);

@@ -389,6 +389,8 @@ impl Page<'_> {
              them.</dd>\
              <dt>Excerpt, marker</dt><dd>A result of which slices are in view beside its handle; one of which only \
              the handle is.</dd>\
+             <dt>Note</dt><dd>What a policy puts in the history itself: what it dropped, and the handle to read \
+             it by.</dd>\
              <dt>Not shown</dt><dd>What the model would have done otherwise. The recorded steps are held fixed: a \
              model that sees less may search more, or be less distracted.</dd></dl>"
         );

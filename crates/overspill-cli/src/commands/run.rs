@@ -6,6 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -15,7 +16,7 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::view::View;
 use crate::cli;
-use crate::failure::Failure;
+use crate::failure::{Failure, shortage};
 use crate::feed::Feed;
 use crate::settings::Settings;
 use crate::signals::{Handled, Received, Signals};
@@ -30,7 +31,8 @@ const NOT_RUN: u8 = 126;
 const SIGNALLED: i32 = 128;
 
 pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> {
-    let settings = Settings::load(common, &args.policy, None)?;
+    let settings = Settings::load(common, &args.policy, None)
+        .map_err(|error| Failure::from(error).before_start())?;
     let (limits, store) = settings.limits()?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::usage("no command is given"));
@@ -46,18 +48,7 @@ pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> 
         return Err(cannot_run(program, command.exec()));
     }
 
-    // Caught before there is a command to end, so that none is lost.
-    let signals = Signals::catch()?;
-    let (output, child_end) = io::pipe()?;
-    command.stdout(child_end.try_clone()?).stderr(child_end);
-    let child = command.spawn().map_err(|error| cannot_run(program, error))?;
-    // It holds the ends of the pipe that the child has now.
-    drop(command);
-    let running = Arc::new(Running::new(&child));
-    let for_signals = Arc::clone(&running);
-    signals.watch(move |received| for_signals.tell(received));
-    let (stop, stopper) = io::pipe()?;
-    let waiter = running.wait_for(child, stopper);
+    let Started { output, stop, waiter } = start(command, program)?;
 
     let mut view = View::new(stream, store, common.json);
     block_on(async {
@@ -72,20 +63,50 @@ pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> 
     })
 }
 
+/// A command that was started.
+struct Started {
+    output: io::PipeReader,
+    /// Announces the end of the output; see [`Feed`].
+    stop: io::PipeReader,
+    waiter: JoinHandle<io::Result<ExitStatus>>,
+}
+
+/// Starts a command once all is there that is needed to see it through.
+fn start(mut command: Command, program: &OsStr) -> Result<Started, Failure> {
+    let failed = |error| Failure::from(error).before_start().with_status(NOT_RUN);
+    let (output, child_end) = io::pipe().map_err(failed)?;
+    let (stop, stopper) = io::pipe().map_err(failed)?;
+    command.stdout(child_end.try_clone().map_err(failed)?).stderr(child_end);
+
+    let running = Arc::new(Running::default());
+    // Held until there is a child, so that a signal caught before waits for it.
+    let mut pid = running.pid();
+    let for_signals = Arc::clone(&running);
+    let watching = Signals::catch().map_err(failed)?;
+    watching.watch(move |received| for_signals.tell(received)).map_err(failed)?;
+    let (hand_over, child) = mpsc::channel();
+    let waiter = Arc::clone(&running).wait_for(child, stopper).map_err(failed)?;
+
+    let child = command.spawn().map_err(|error| cannot_run(program, error))?;
+    // It holds the ends of the pipe that the child has now.
+    drop(command);
+    *pid = Some(Pid::from_child(&child));
+    drop(pid);
+    // The waiter is there for nothing else.
+    let _ = hand_over.send(child);
+    Ok(Started { output, stop, waiter })
+}
+
 /// A child process that signals may be sent to while it lives.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Running {
-    /// `None` once the child may have been reaped: its number may then be another process's.
+    /// `None` before there is a child, and once it may have been reaped: its number may then be
+    /// another process's.
     pid: Mutex<Option<Pid>>,
     is_interrupted: AtomicBool,
 }
 
 impl Running {
-    fn new(child: &Child) -> Self {
-        let pid = Mutex::new(Some(Pid::from_child(child)));
-        Self { pid, is_interrupted: AtomicBool::new(false) }
-    }
-
     /// Passes a signal on, unless the child has got it from the terminal too.
     fn tell(&self, received: Received) -> Handled {
         self.is_interrupted.store(true, Ordering::Relaxed);
@@ -98,15 +119,16 @@ impl Running {
         Handled::Told
     }
 
-    /// Waits for the child on a thread of its own. `stopper` is dropped at its end if a signal
+    /// Waits for a child and then for its end, on a thread of its own. `stopper` is dropped at its end if a signal
     /// had to do with it: processes it leaves behind are then not waited for. A child that ends by
     /// itself may leave the output to others on purpose.
     fn wait_for(
         self: Arc<Self>,
-        mut child: Child,
+        child: Receiver<Child>,
         stopper: io::PipeWriter,
-    ) -> JoinHandle<io::Result<ExitStatus>> {
-        thread::spawn(move || {
+    ) -> io::Result<JoinHandle<io::Result<ExitStatus>>> {
+        thread::Builder::new().spawn(move || {
+            let mut child = child.recv().map_err(io::Error::other)?;
             // Not reaping it yet keeps its number from being another process's.
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             let id = Pid::from_child(&child);
@@ -145,6 +167,9 @@ fn file_name(program: &OsStr) -> String {
 
 fn cannot_run(program: &OsStr, error: io::Error) -> Failure {
     let name = program.to_string_lossy();
+    if shortage(&error).is_some() {
+        return Failure::from(error).before_start().with_status(NOT_RUN);
+    }
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     let is_line = name.contains(char::is_whitespace) && !Path::new(program).exists();
     let hint = if is_line {

@@ -15,7 +15,7 @@ use crate::shelf::Shelf;
 struct Shown<'a> {
     #[serde(flatten)]
     receipt: &'a Receipt,
-    modified: u64,
+    modified: i64,
     index: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn show(common: &cli::Common, args: &cli::Show) -> Result<u8, Failure
         let stored = shelf.stored(&handle).await?;
         let modified = shelf.store.stat(&BlobName::Payload(handle)).await?.modified;
         let receipt = stored.receipt();
-        let index = match stored.index_health() {
+        let index = match stored.check_index().await? {
             IndexHealth::Sound => "sound",
             IndexHealth::Missing => "missing",
             IndexHealth::Damaged => "damaged",

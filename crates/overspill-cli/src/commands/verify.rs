@@ -23,7 +23,12 @@ pub(crate) fn verify(common: &cli::Common, args: &cli::Verify) -> Result<u8, Fai
     let shelf = Shelf::open(&settings)?;
     let is_all = args.handles.is_empty() || args.handles == ["all"];
     let handles: Vec<Handle> = if is_all {
-        block_on(shelf.store.list(None))?.into_iter().map(|(handle, _)| handle).collect()
+        let listed = block_on(shelf.store.list(None))?;
+        let mut all: Vec<_> = listed.into_iter().map(|(handle, _)| handle).collect();
+        // What is no payload cannot be listed, but stands in the way of one.
+        all.extend(block_on(shelf.store.strangers())?);
+        all.sort_unstable();
+        all
     } else {
         args.handles.iter().map(|text| shelf.handle(text)).collect::<Result<_, _>>()?
     };
@@ -72,8 +77,8 @@ async fn check(shelf: &Shelf, handle: &Handle) -> Result<String, StoreError> {
     let mut progress = Progress::of_bytes(handle.as_str(), bytes);
     let index = match stored.verify(&mut |done| progress.set(done)).await? {
         IndexHealth::Sound => "",
-        IndexHealth::Missing => "; the index is missing, and is computed for every read",
-        IndexHealth::Damaged => "; the index is damaged, and is computed for every read",
+        IndexHealth::Missing => "; the index is missing: `overspill prune` builds it again",
+        IndexHealth::Damaged => "; the index is damaged: `overspill prune` builds it again",
     };
     Ok(format!("{} bytes{index}", output::grouped(bytes)))
 }

@@ -50,7 +50,12 @@ impl Bench {
 
     /// `overspill` with nothing of this machine in its environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(OVERSPILL);
+        self.program(OVERSPILL, args)
+    }
+
+    /// Another program in the same surroundings.
+    pub(crate) fn program(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.path("")).env_clear();
         command.env("HOME", self.home()).env("PATH", std::env::var_os("PATH").unwrap());
         command.stdin(Stdio::null());

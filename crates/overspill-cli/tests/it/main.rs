@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bench;
+mod presets;
 mod prune;
 mod reading;
+mod replay;
 mod report;
 mod run;
 mod settings;

@@ -70,6 +70,53 @@ fn the_size_cap_warns_of_what_it_spares() {
 }
 
 #[test]
+fn a_limit_that_keeps_nothing_is_refused() {
+    let bench = Bench::new();
+    bench.stored_numbers(5_000);
+    for limit in [["--older-than", "0s"], ["--older-than", "0w"], ["--max-size", "0GB"]] {
+        let output = bench.output(&["prune", limit[0], limit[1]]);
+        assert_eq!(output.status.code(), Some(2), "{limit:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("it is 0, which keeps nothing"), "{said}");
+    }
+    bench.handle();
+}
+
+#[test]
+fn a_damaged_index_is_damaged_for_everyone_until_it_is_built_again() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(100_000);
+    let index = bench.store().join(format!("{handle}.idx"));
+    let sound = fs::read(&index).unwrap();
+    let said = || {
+        let shown = bench.json(&["show", &handle, "--json"])["index"].as_str().unwrap().to_owned();
+        let verified = bench.stdout(&["verify", &handle]);
+        (shown, verified.contains("the index is damaged: `overspill prune` builds it again"))
+    };
+    for at in [3, 40, sound.len() - 10, sound.len() - 60] {
+        let mut damaged = sound.clone();
+        damaged[at] ^= 1;
+        fs::write(&index, &damaged).unwrap();
+        assert_eq!(said(), ("damaged".to_owned(), true));
+        assert_eq!(bench.json(&["prune", "--dry-run", "--json"])["indexes"], 1);
+        assert_eq!(fs::read(&index).unwrap(), damaged);
+        assert_eq!(bench.json(&["prune", "--json"])["indexes"], 1);
+        assert_eq!(said(), ("sound".to_owned(), false));
+        assert_eq!(bench.json(&["prune", "--json"])["indexes"], 0);
+    }
+    let mut damaged = sound.clone();
+    damaged[3] ^= 1;
+    fs::write(&index, &damaged).unwrap();
+    bench.stdout(&["prune"]);
+    assert_eq!(bench.json(&["show", &handle, "--json"])["tool"], "seq", "its end was sound");
+
+    // Not beside a damaged payload: that is for `verify` to say.
+    fs::write(bench.store().join(&handle), "short").unwrap();
+    fs::write(&index, &damaged).unwrap();
+    assert_eq!(bench.json(&["prune", "--json"])["indexes"], 0);
+}
+
+#[test]
 fn what_crashes_left_is_cleaned_and_lost_indexes_are_built_again() {
     let bench = Bench::new();
     let handle = stored(&bench, "seq", 5_000);

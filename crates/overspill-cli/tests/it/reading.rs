@@ -174,6 +174,38 @@ fn verify_finds_damage() {
 }
 
 #[test]
+fn verify_finds_what_is_no_payload_in_a_payloads_place() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let stands = |name: &str| bench.store().join("cli").join(format!("{name}.{}", "a".repeat(26)));
+    fs::create_dir(stands("folder")).unwrap();
+    std::os::unix::fs::symlink(bench.store().join(&handle), stands("link")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", stands("broken")).unwrap();
+    let fifo = stands("fifo");
+    assert!(bench.program("mkfifo", &[fifo.to_str().unwrap()]).status().unwrap().success());
+    for args in [&["verify", "--json"][..], &["verify", "all", "--json"]] {
+        let output = bench.output(args);
+        assert_eq!(output.status.code(), Some(1));
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let states: Vec<_> = found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                let (handle, state) =
+                    (one["handle"].as_str().unwrap(), one["state"].as_str().unwrap());
+                (handle.split_once('.').unwrap().0, state)
+            })
+            .collect();
+        let unreadable = ["cli/broken", "cli/fifo", "cli/folder", "cli/link"];
+        let unreadable = unreadable.map(|handle| (handle, "unreadable"));
+        assert_eq!(states, [&unreadable[..], &[("cli/seq", "ok")]].concat());
+    }
+    // Nothing else minds.
+    assert_eq!(bench.json(&["list", "--json"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
 fn export_gives_the_bytes_and_overwrites_nothing() {
     let bench = Bench::new();
     let handle = bench.stored_numbers(5_000);
@@ -187,6 +219,47 @@ fn export_gives_the_bytes_and_overwrites_nothing() {
     assert_eq!(fs::read_to_string(bench.path("out")).unwrap(), numbers(5_000));
     assert_picture!(bench.picture(&["export", "cli/seq", "--json"]));
     assert_picture!(bench.picture(&["export", "cli/seq", "-o", "no/such/folder/out"]));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_named() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(50_000);
+    for args in [
+        &["export", handle.as_str()][..],
+        &["read", &handle],
+        &["grep", "1", &handle],
+        &["list", "--json"],
+        &["show", &handle],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = bench.command(args).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with("overspill: error: standard output could not be written: No space"),
+            "{args:?}: {said}"
+        );
+    }
+    bench.write("file", "");
+    assert_picture!(bench.picture(&["export", "cli/seq", "-o", "/dev/full", "--force"]));
+    let nowhere = bench.path("none/x");
+    assert_picture!(bench.picture(&["export", "cli/seq", "-o", nowhere.to_str().unwrap()]));
+    assert_picture!(bench.picture(&["export", "cli/seq", "-o", "file/x"]));
+}
+
+#[test]
+fn times_before_1970_are_negative() {
+    use std::time::{Duration, SystemTime};
+
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let old = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
+    fs::File::open(bench.store().join(&handle)).unwrap().set_modified(old).unwrap();
+    assert_eq!(bench.json(&["list", "--json"])[0]["modified"], -2);
+    assert_eq!(bench.json(&["show", &handle, "--json"])["modified"], -2);
+    assert_eq!(bench.json(&["prune", "-n", "--json"])["kept"][0]["modified"], -2);
 }
 
 #[test]
@@ -219,6 +292,9 @@ fn an_index_that_is_no_file_hides_nothing() {
     let index = bench.store().join(format!("{handle}.idx"));
     std::fs::remove_file(&index).unwrap();
     std::fs::create_dir(&index).unwrap();
+    bench.stored_numbers(5_000);
+    fs::remove_file(bench.store().join(&handle)).unwrap();
+    bench.stored_numbers(5_000);
     bench.assert(&["list"]).assert().success();
     bench.assert(&["verify"]).assert().success();
     bench.assert(&["export", &handle]).assert().success();

@@ -286,6 +286,88 @@ fn bands_of_a_tool_apply_by_its_name() {
 }
 
 #[test]
+fn a_damaged_payload_that_stands_in_the_way_says_how_to_mend_it() {
+    let bench = Bench::new();
+    let handle = bench.stored_numbers(5_000);
+    let file = bench.store().join(&handle);
+    fs::write(&file, numbers(5_000).replace('7', "8")).unwrap();
+    let picture = bench.picture(&["run", "--", "seq", "5000"]);
+    assert!(picture.contains("left out here and not stored"), "{picture}");
+    let said = picture.split_once("--- stderr\n").unwrap().1;
+    insta::assert_snapshot!(said, @r"
+    overspill: warning: spill could not store the output of seq: the bytes stored as cli/seq.zfxgah7paglff4jzg67cqabw6i no longer match their digest; nothing was overwritten
+    hint: `overspill verify cli/seq.zfxgah7paglff4jzg67cqabw6i` looks at it; once the damaged file cli/seq.zfxgah7paglff4jzg67cqabw6i is removed from the store's folder, this output can be stored again
+    --- exit status 0
+    ");
+
+    let verified = bench.picture(&["verify", &handle]);
+    assert!(verified.contains("damaged") && verified.ends_with("exit status 1\n"), "{verified}");
+    fs::remove_file(&file).unwrap();
+    assert_eq!(bench.stored_numbers(5_000), handle);
+    assert!(bench.stdout(&["export", &handle]) == numbers(5_000));
+}
+
+/// No thread can have a stack of that size, so there are none.
+const NO_THREADS: (&str, &str) = ("RUST_MIN_STACK", "1125899906842624");
+
+#[test]
+fn without_threads_a_command_is_not_started() {
+    let bench = Bench::new();
+    let run = |args: &[&str]| bench.command(args).env(NO_THREADS.0, NO_THREADS.1).output().unwrap();
+    let output = run(&["run", "--", "touch", "made"]);
+    assert_eq!(output.status.code(), Some(126));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("overspill: error: the command was not started: "), "{said}");
+    assert!(said.contains("\nhint: "), "{said}");
+    assert!(!bench.path("made").exists());
+
+    let output = run(&["pipe"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("nothing was read: no thread can be had"), "{said}");
+}
+
+#[test]
+fn without_threads_all_else_works() {
+    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let handle = bench.stored_numbers(5_000);
+    for args in [
+        &["list"][..],
+        &["read", &handle],
+        &["grep", "4999", &handle],
+        &["show", &handle],
+        &["verify"],
+        &["export", &handle],
+        &["prune"],
+        &["demo", "--json"],
+    ] {
+        let output = bench.command(args).env(NO_THREADS.0, NO_THREADS.1).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
+fn without_files_a_command_is_not_started() {
+    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let mut refusals = 0;
+    for files in 3..20 {
+        let made = bench.path("made");
+        let line = format!("ulimit -n {files}; exec {OVERSPILL} run -- touch made");
+        let output = bench.program("sh", &["-c", &line]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        // With fewer, the program itself cannot be loaded.
+        if said.contains("shared libraries") {
+            continue;
+        }
+        let is_started = made.exists();
+        assert_eq!(!is_started, said.contains("the command was not started"), "{files}: {said}");
+        refusals += u32::from(!is_started);
+        let _ = fs::remove_file(made);
+    }
+    assert!(refusals > 0);
+}
+
+#[test]
 fn several_runs_at_once_share_a_store() {
     let bench = Bench::new();
     let children: Vec<_> = (0..8)

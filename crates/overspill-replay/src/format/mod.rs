@@ -64,6 +64,18 @@ pub enum Format {
     Vcr,
 }
 
+/// What a file holds.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Recording {
+    /// How it was recorded.
+    pub format: Format,
+    /// Its lines that are not valid JSON and were passed over.
+    pub skipped_lines: usize,
+    /// Its sessions; none where the model never answered.
+    pub sessions: Vec<Session>,
+}
+
 /// Records of a format, fed one by one.
 trait Lines {
     /// Takes the next record.
@@ -208,12 +220,12 @@ impl fmt::Display for Format {
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<Session>, ReadError> {
     let path = path.as_ref();
     if !path.is_dir() {
-        return read_file(path);
+        return Ok(recording(path)?.sessions);
     }
     let mut sessions = Vec::new();
     for file in files(path)? {
-        match read_file(&file) {
-            Ok(found) => sessions.extend(found),
+        match recording(&file) {
+            Ok(found) => sessions.extend(found.sessions),
             Err(ReadError::Unrecognized { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -257,7 +269,13 @@ fn has_known_ending(path: &Path) -> bool {
         .any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-fn read_file(path: &Path) -> Result<Vec<Session>, ReadError> {
+/// Reads a file, and tells what there is beside its sessions.
+///
+/// # Errors
+///
+/// [`ReadError`] where the file cannot be read, is not valid, or holds no recording.
+pub fn recording(path: impl AsRef<Path>) -> Result<Recording, ReadError> {
+    let path = path.as_ref();
     let unrecognized = || ReadError::Unrecognized { path: path.to_owned() };
     let mut skipped_lines = 0;
     let (format, transcripts) = match Shape::of(path)? {
@@ -298,7 +316,7 @@ fn read_file(path: &Path) -> Result<Vec<Session>, ReadError> {
             session
         })
         .collect();
-    Ok(sessions)
+    Ok(Recording { format, skipped_lines, sessions })
 }
 
 /// What a file is made of, as far as its opening tells.

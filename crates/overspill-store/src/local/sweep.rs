@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use blocking::{Task, unblock};
 use overspill::store::{ByteSize, Expired, Handle, Resident, Retention, StoreError};
 
+use super::elsewhere::has_threads;
 use super::folder::{Folder, Root, make_private, stat_of, touch};
 use super::staged::{Cleaning, clean_leftovers};
 use super::{clean_orphans, lease, list_run, obituary, remove_unchanged, runs};
@@ -80,7 +81,7 @@ impl Sweeper {
         let mut state = self.state();
         let now = Instant::now();
         let is_running = state.running.as_ref().is_some_and(|task| !task.is_finished());
-        if is_running || state.rests_until.is_some_and(|then| now < then) {
+        if !has_threads() || is_running || state.rests_until.is_some_and(|then| now < then) {
             return;
         }
         state.rests_until = Some(now + interval(&self.retention));

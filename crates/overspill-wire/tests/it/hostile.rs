@@ -50,6 +50,36 @@ fn every_prefix_is_refused_and_nothing_panics() {
 }
 
 #[test]
+fn what_is_no_text_or_no_json_says_from_where_on() {
+    let said = |bytes: &'static [u8]| {
+        Conversation::parse(Format::Chat, bytes.into()).unwrap_err().to_string()
+    };
+    let said = [
+        said(b""),
+        said(b"{\"messages\":[\xff]}"),
+        said(b"\xef\xbb\xbf{}"),
+        said(b"{\"messages\":[]} {}"),
+        said(b"{\"messages\":['a']}"),
+        said(b"{\"messages\":[\"a\nb\"]}"),
+        said(b"{\"messages\":[01]}"),
+        said(b"{\"messages\":[1,]}"),
+        said(b"{\"messages\":[NaN]}"),
+    ];
+    let wanted = [
+        "the text is not JSON: the JSON text ends too early (byte 0)",
+        "the bytes are not UTF-8 from byte 13 on",
+        "the text is not JSON: expected a JSON value (byte 0)",
+        "the text is not JSON: more after the end of the JSON text (byte 16)",
+        "the text is not JSON: expected a JSON value (byte 13)",
+        "the text is not JSON: a control character in a string (byte 15)",
+        "the text is not JSON: expected `,` or `]` (byte 14)",
+        "the text is not JSON: expected a JSON value (byte 15)",
+        "the text is not JSON: expected a JSON value (byte 13)",
+    ];
+    assert_eq!(said, wanted);
+}
+
+#[test]
 fn an_empty_history_is_a_history() {
     for (format, text) in [
         (Format::Chat, r#"{"messages": [ ]}"#),

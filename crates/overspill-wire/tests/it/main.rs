@@ -7,5 +7,6 @@ mod golden;
 mod hostile;
 mod property;
 mod reading;
-mod speed;
+mod spelling;
+mod strategies;
 mod support;

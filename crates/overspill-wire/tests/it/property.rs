@@ -1,12 +1,14 @@
 //! Random conversations in every format, and random plans on them.
 
 use overspill::entry::{EntryId, MessageId, Note, Role};
-use overspill::history::{Field, History, Plan, Words};
+use overspill::history::{Field, History, Plan, SettledPlan, Words};
 use overspill::marker::Below;
 use overspill_wire::{Conversation, Format};
 use proptest::prelude::*;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::spelling::oddly;
 use crate::support::{parse, settled};
 
 /// What happens in a conversation, in no provider's words.
@@ -62,8 +64,20 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 }
                 _ => {}
             }
+            number(&mut steps);
             steps
         })
+}
+
+/// Makes what the host says differ from all else it says, so that a message is known again.
+fn number(steps: &mut [Step]) {
+    let texts = steps.iter_mut().flat_map(|step| match step {
+        Step::User(texts) => texts.iter_mut().collect::<Vec<_>>(),
+        Step::Model { calls, .. } => calls.iter_mut().map(|call| &mut call.result).collect(),
+    });
+    for (n, text) in texts.enumerate() {
+        text.push_str(&n.to_string());
+    }
 }
 
 /// The conversation as a format spells it. Returns stand in the calls' order reversed where ids
@@ -246,12 +260,37 @@ fn check_applied(format: Format, text: &str, picks: &[Pick]) -> Result<(), TestC
     let plan = plan(&history, picks);
     let settled = settled(&history, &plan).unwrap();
     let after = conversation.apply(&settled).unwrap();
-    let again = conversation.apply(&settled).unwrap();
-    prop_assert_eq!(&after, &again);
-    let after = Conversation::parse(format, after).unwrap();
+    prop_assert_eq!(&after, &conversation.apply(&settled).unwrap());
+    // The history borrows from these very bytes.
+    let bytes = conversation.to_bytes();
+    let [text, written] = [&bytes, &after].map(|bytes| std::str::from_utf8(bytes).unwrap());
+    same_around(&history, text, written, &settled)?;
+    let after = Conversation::parse(format, after.clone()).unwrap();
     let left = after.history();
     prop_assert_eq!(left.faults(), vec![], "{}\n{:?}", text, plan);
     untouched(&history, &left, &settled)
+}
+
+/// All bytes up to the last message that stands before every change stay, and all bytes behind
+/// the messages. Where the user's neighbours become one, a message beside a change changes too.
+fn same_around(
+    history: &History<'_>,
+    before: &str,
+    after: &str,
+    plan: &SettledPlan,
+) -> Result<(), TestCaseError> {
+    let messages = history.messages();
+    let (Some(start), Some(end)) = (messages.first(), messages.last()) else { return Ok(()) };
+    let at = |raw: &str| raw.as_ptr().addr() - before.as_ptr().addr();
+    // A note behind all messages names none of them.
+    let first = plan.names().first().map_or(messages.len(), |(message, _)| message.0);
+    let beside = 1 + usize::from(history.rules().responses_apart);
+    let same = first.checked_sub(beside).and_then(|same| messages.get(same));
+    let head = same.map_or(at(start.raw), |same| at(same.raw) + same.raw.len());
+    prop_assert!(after.starts_with(&before[..head]), "{}\n{}", before, after);
+    let tail = at(end.raw) + end.raw.len();
+    prop_assert!(after.ends_with(&before[tail..]), "{}\n{}", before, after);
+    Ok(())
 }
 
 /// Messages no edit names stand in the result as they were and in their order; where two of the
@@ -259,7 +298,7 @@ fn check_applied(format: Format, text: &str, picks: &[Pick]) -> Result<(), TestC
 fn untouched(
     before: &History<'_>,
     after: &History<'_>,
-    plan: &overspill::history::SettledPlan,
+    plan: &SettledPlan,
 ) -> Result<(), TestCaseError> {
     let named: Vec<MessageId> = plan.names().iter().map(|(message, _)| *message).collect();
     let mut at = 0;
@@ -269,7 +308,7 @@ fn untouched(
         }
         let whole = after.messages()[at..].iter().position(|found| found.raw == message.raw);
         if let Some(found) = whole {
-            at += found;
+            at += found + 1;
         } else {
             prop_assert!(before.rules().responses_apart && message.role == Role::User);
             for entry in &before.entries()[message.entries.clone()] {
@@ -289,6 +328,32 @@ proptest! {
     fn valid_stays_valid_and_the_rest_stays_as_it_was(steps in steps(), picks in picks()) {
         for format in Format::ALL {
             check_applied(format, &spelled(format, &steps), &picks)?;
+        }
+    }
+
+    #[test]
+    fn the_spelling_of_what_stays_stays(
+        steps in steps(),
+        picks in picks(),
+        choices in proptest::collection::vec(any::<u8>(), 1..64),
+    ) {
+        for format in Format::ALL {
+            let plain = spelled(format, &steps);
+            let odd = oddly(&serde_json::from_str(&plain).unwrap(), &choices);
+            let (plain, read) = (parse(format, &plain), parse(format, &odd));
+            let (plain, read) = (plain.history(), read.history());
+            prop_assert_eq!(plain.entries().len(), read.entries().len(), "{}", odd);
+            for (entry, wanted) in read.entries().iter().zip(plain.entries()) {
+                prop_assert_eq!(&entry.kind, &wanted.kind);
+                prop_assert_eq!(&entry.signature, &wanted.signature);
+                // Arguments and values are shown as they are spelled, and so is a response with
+                // more than one member.
+                let is_json = [&wanted.text, &entry.text]
+                    .iter()
+                    .any(|text| serde_json::from_str::<&RawValue>(text).is_ok());
+                prop_assert!(is_json || entry.text == wanted.text, "{}", odd);
+            }
+            check_applied(format, &odd, &picks)?;
         }
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn applied(conversation: &Conversation, plan: &Plan) -> String {
 /// One line for each entry: message, turn, who, what, and what else there is to say of it.
 pub(crate) fn picture(history: &History<'_>) -> String {
     let mut out = String::new();
+    let _ = writeln!(out, "model {:?}", history.preamble().model);
     for text in &history.preamble().instructions {
         let _ = writeln!(out, "instructions {text:?}");
     }
@@ -38,6 +39,9 @@ pub(crate) fn picture(history: &History<'_>) -> String {
         let _ = writeln!(out, "tool of {} bytes", tool.len());
     }
     for (m, message) in history.messages().iter().enumerate() {
+        if let Some(usage) = message.usage {
+            let _ = writeln!(out, "{m} usage {} + {}", usage.input_tokens, usage.output_tokens);
+        }
         if message.entries.is_empty() {
             let _ = writeln!(out, "{m} {:?} is empty", message.role);
         }
@@ -55,11 +59,10 @@ pub(crate) fn picture(history: &History<'_>) -> String {
 
 fn of(entry: &Entry<'_>) -> String {
     let kind = match &entry.kind {
-        Kind::Return { images, .. } if !images.is_empty() => {
-            format!("Return with {} images", images.len())
-        }
-        Kind::Return { id, name, is_error, .. } => {
-            format!("Return {id:?} {name:?}{}", if *is_error { " error" } else { "" })
+        Kind::Return { id, name, is_error, images } => {
+            let error = if *is_error { " error" } else { "" };
+            let images = if images.is_empty() { "".into() } else { format!(" {images:?}") };
+            format!("Return {id:?} {name:?}{error}{images}")
         }
         other => format!("{other:?}"),
     };

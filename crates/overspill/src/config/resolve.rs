@@ -250,10 +250,17 @@ impl Meaning<'_> {
             "truncate" => {
                 let default = Truncate::default();
                 let keep = self.choose("part to keep", &raw.keep, KEEPS);
-                if let Some(Given { value: 0, at }) = raw.max_chars.given() {
+                if let Some(Given { value, at }) = raw.max_chars.given()
+                    && *value < Truncate::MIN_CHARS
+                {
+                    let name = &at.name;
                     self.problems.push(at.problem(
-                        format!("{} is 0, which leaves nothing", at.name),
-                        format!("write how many characters stay, such as {}", default.max_chars),
+                        format!("{name} is {value}, which leaves no room to say what was left out"),
+                        format!(
+                            "write {} at least, such as {}",
+                            Truncate::MIN_CHARS,
+                            default.max_chars
+                        ),
                     ));
                 }
                 Truncate {

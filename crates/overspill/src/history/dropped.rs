@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{History, Remainder};
 use crate::entry::{Entry, EntryId, Kind, Note, Role};
-use crate::measure::counted;
+use crate::measure::{count_chars, counted};
 use crate::store::Handle;
 
 /// What leaves a history whole, in order. A warning of ours is not among it.
@@ -38,13 +38,23 @@ impl<'h, 'a> Dropped<'h, 'a> {
         self.records.is_empty()
     }
 
+    /// How many characters a model reads in it; of what is more than text, those of its JSON.
+    pub(super) fn chars(&self) -> u64 {
+        let chars = |id: &EntryId| {
+            let entry = &self.history.entries()[id.0];
+            let is_text = !entry.holds_more && !entry.text.is_empty();
+            count_chars(if is_text { &entry.text } else { entry.raw }.as_bytes())
+        };
+        self.entries.iter().map(chars).sum()
+    }
+
     /// A JSON list, each record byte for byte.
     pub(super) fn json(&self) -> String {
         format!("[\n{}\n]\n", self.records.join(",\n"))
     }
 
     /// Everything a model could read in it, decoded, one entry after the other. A heading says how
-    /// many lines belong to it, so no content can pass for a heading.
+    /// many lines belong to it and is itself one line, so no content can pass for a heading.
     pub(super) fn transcript(&self, json: &Handle) -> String {
         let texts = self.entries.iter().map(|id| self.history.entries()[id.0].text.len() + 80);
         let mut out = String::with_capacity(texts.sum::<usize>() + 200);
@@ -75,18 +85,26 @@ impl<'h, 'a> Dropped<'h, 'a> {
             Role::Assistant => "assistant",
             Role::Tool => "tool",
         };
-        let images = |n: usize| if n == 0 { String::new() } else { format!(", {n} images") };
+        let images = |n: usize| match n {
+            0 => String::new(),
+            n => format!(", {}", counted(n as u64, "image")),
+        };
         match &entry.kind {
             Kind::Text => who.to_owned(),
             Kind::Thinking => format!("{who} thinks"),
-            Kind::Call { id, name } => format!("{who} calls {name} ({id})"),
+            Kind::Call { id, name } => {
+                format!("{who} calls {} ({})", name.escape_debug(), id.escape_debug())
+            }
             Kind::Return { id: call, is_error, images: shown, .. } => {
                 let tool = self.history.tool_of(id).unwrap_or("a tool");
                 let verb = if *is_error { "failed" } else { "returned" };
+                let (tool, call) = (tool.escape_debug(), call.escape_debug());
                 format!("{tool} {verb} ({call}){}", images(shown.len()))
             }
             Kind::Image(_) => format!("{who} shows an image"),
-            Kind::ServerCall { name, .. } => format!("the provider runs {name}"),
+            Kind::ServerCall { name, .. } => {
+                format!("the provider runs {}", name.escape_debug())
+            }
             Kind::ServerReturn { .. } => "the provider's tool returned".to_owned(),
             Kind::Refusal => format!("{who} refuses"),
             Kind::Boundary => "a compaction of the provider's".to_owned(),

@@ -13,6 +13,7 @@ use super::plan::{Edit, Field, Plan, Word, Words};
 use crate::entry::{EntryId, Kind, MessageId, Note};
 use crate::item::{RunId, ToolCall};
 use crate::marker::{Marker, ReadVia};
+use crate::measure::{count_chars, grouped};
 use crate::store::{Digest, PartName, Receipt, Store, StoreError, deposit};
 use crate::summary::{Summary, SummaryError, TextModel, Usage};
 
@@ -88,7 +89,8 @@ pub enum SettleError {
     /// The store did not take what the plan removes.
     #[error("what leaves the history could not be stored")]
     Store(#[from] StoreError),
-    /// There is no model, it failed, or it wrote nothing. The error says what was spent.
+    /// There is no model, it failed, or it wrote nothing, or more than what is dropped. The error
+    /// says what was spent.
     #[error("what stands for the history could not be written")]
     Summary(#[from] SummaryError),
 }
@@ -165,7 +167,8 @@ pub async fn settle(
     ports: &Ports<'_>,
 ) -> Result<SettledPlan, SettleError> {
     history.check(plan)?;
-    let mut desk = Desk { history, ports, receipts: Vec::new(), usage: Usage::default() };
+    let mut desk =
+        Desk { history, ports, dropped_chars: 0, receipts: Vec::new(), usage: Usage::default() };
     let dropped = desk.store_dropped(&history.after(plan)?).await?;
     let mut stored = Vec::with_capacity(plan.edits().len());
     for edit in plan.edits() {
@@ -179,10 +182,11 @@ pub async fn settle(
         changes.push(match edit {
             Edit::DropEntry(entry) => Change::DropEntry(*entry),
             Edit::DropMessage(message) => Change::DropMessage(*message),
-            Edit::Insert { before, note, words } => Change::Insert {
-                before: *before,
-                text: note.wrap(&desk.write(words, dropped.as_ref()).await?),
-            },
+            Edit::Insert { before, note, words } => {
+                let text = note.wrap(&desk.write(words, dropped.as_ref()).await?);
+                desk.refuse_longer(words, &text)?;
+                Change::Insert { before: *before, text }
+            }
             Edit::ReplaceText { entry, words } => {
                 Change::Text { entry: *entry, text: desk.write(words, own.as_ref()).await? }
             }
@@ -205,6 +209,8 @@ pub async fn settle(
 struct Desk<'d> {
     history: &'d History<'d>,
     ports: &'d Ports<'d>,
+    /// How much a model read in what is dropped.
+    dropped_chars: u64,
     receipts: Vec<Receipt>,
     usage: Usage,
 }
@@ -216,6 +222,7 @@ impl Desk<'_> {
         if dropped.is_empty() {
             return Ok(None);
         }
+        self.dropped_chars = dropped.chars();
         let call = ToolCall::new(self.ports.run.clone(), DROPPED, DROPPED);
         let json = self.deposit(&call, 1, "application/json", dropped.json()).await?;
         let transcript = dropped.transcript(&json.handle);
@@ -311,6 +318,18 @@ impl Desk<'_> {
         })?;
         self.usage += answer.usage;
         Ok(answer.text)
+    }
+
+    /// What a model wrote in the place of what is dropped has to be shorter than that.
+    fn refuse_longer(&self, words: &Words, text: &str) -> Result<(), SummaryError> {
+        let is_written = words.0.iter().any(|word| matches!(word, Word::Written(_)));
+        let chars = count_chars(text.as_bytes());
+        if !is_written || self.dropped_chars == 0 || chars < self.dropped_chars {
+            return Ok(());
+        }
+        let (chars, dropped) = (grouped(chars), grouped(self.dropped_chars));
+        let message = format!("the note would be {chars} characters in place of {dropped}");
+        Err(SummaryError::new(message).with_usage(self.usage))
     }
 }
 

@@ -100,6 +100,8 @@ pub(crate) struct Streamed {
     pub(crate) excerpt: Excerpt,
     /// Its beginning and end, as the chain's cut leaves them.
     pub(crate) cut: String,
+    /// All that is shown of it, where that is too little to be sure that it is in the largest band.
+    pub(crate) visible: Option<Vec<u8>>,
 }
 
 /// The longest output, in bytes, that is read back from the store for a summarizer: several times
@@ -163,7 +165,7 @@ impl Specimen {
     pub(crate) fn is_read_answer(&self) -> bool {
         match &self.body {
             Body::Held(held) => is_answer(held.shown()),
-            Body::Streamed(_) => false,
+            Body::Streamed(streamed) => streamed.visible.as_deref().is_some_and(is_answer),
         }
     }
 
@@ -210,7 +212,7 @@ impl Specimen {
         match &self.body {
             Body::Held(held) => {
                 let marker = if self.kind == Kind::Json { not_stored_nor_json } else { not_stored };
-                truncate.cut(&held.text(), &marker).map(|cut| cut.text)
+                truncate.cut_marked(&held.text(), &marker).map(|cut| cut.text)
             }
             Body::Streamed(streamed) => Some(streamed.cut.clone()),
         }
@@ -223,6 +225,9 @@ impl Specimen {
     ) -> Result<Cow<'_, str>, SummaryError> {
         let handle = match (&mut self.body, &self.receipt) {
             (Body::Held(held), _) => return Ok(held.text()),
+            (Body::Streamed(Streamed { visible: Some(visible), .. }), _) => {
+                return Ok(show_bytes(visible));
+            }
             (Body::Streamed(_), Some(receipt)) if receipt.bytes <= SUMMARIZED_BYTES => {
                 BlobName::Payload(receipt.handle.clone())
             }
@@ -248,7 +253,7 @@ impl Specimen {
     pub(crate) fn pass(self) -> Vec<Payload> {
         match self.body {
             Body::Held(held) => held.pass(),
-            Body::Streamed(_) => Vec::new(),
+            Body::Streamed(streamed) => streamed.visible.map(Payload::Bytes).into_iter().collect(),
         }
     }
 }

@@ -7,9 +7,10 @@ use bytes::Bytes;
 
 use crate::action::{Action, Spill};
 use crate::ansi::{self, Stripper};
+use crate::band::{Band, Bands};
 use crate::cut::{HeadTail, Held, not_stored};
 use crate::excerpt::Excerpter;
-use crate::item::{ToolCall, ToolReturn};
+use crate::item::{Payload, ToolCall, ToolReturn};
 use crate::lines::Line;
 use crate::measure::{Size, Unit, count_chars, estimate_tokens};
 use crate::policy::Policy;
@@ -27,6 +28,10 @@ const HELD_CHARS: u64 = 64 * 1024;
 /// Room for a marker above an excerpt, in characters; twice the longest there is.
 const MARKER_CHARS: u64 = 1_024;
 
+/// How many bytes of control sequences are held at most, about, before a stream is stored while it
+/// runs although what it shows is still small: some seconds of a program that redraws its screen.
+const HELD_STRIPPED_BYTES: usize = 1024 * 1024;
+
 /// A return that arrives in pieces; made by
 /// [`ToolOutputLimits::stream`](crate::ToolOutputLimits::stream).
 #[derive(Debug)]
@@ -38,11 +43,12 @@ pub struct ReturnStream {
 
 #[derive(Debug)]
 enum State {
-    /// Everything passes as it comes.
-    Passing,
+    /// Everything passes as it comes, or where there is a stripper, as it is shown.
+    Passing(Option<Stripper>),
     /// It may still be small enough for any band.
     Holding { held: Vec<u8>, check_at: usize },
-    /// It is in the largest band, whatever comes.
+    /// It is in the largest band, whatever comes; or it has more control sequences than should be
+    /// held.
     Big(Box<Big>),
 }
 
@@ -50,15 +56,18 @@ impl ReturnStream {
     pub(crate) fn new(policy: Arc<Policy>, call: ToolCall) -> Self {
         let passes =
             !policy.concerns(&call.tool) || policy.bands_for(&call.tool).largest().is_none();
-        let state =
-            if passes { State::Passing } else { State::Holding { held: Vec::new(), check_at: 0 } };
+        let state = if passes {
+            State::Passing(None)
+        } else {
+            State::Holding { held: Vec::new(), check_at: 0 }
+        };
         Self { policy, call, state }
     }
 
     /// Whether everything passes as it comes, whatever will come: the policy does not concern
     /// this tool, or is turned off.
     pub fn passes(&self) -> bool {
-        matches!(self.state, State::Passing)
+        matches!(self.state, State::Passing(None))
     }
 
     /// Takes the next piece and gives back what is to be shown at once: everything, where the
@@ -66,47 +75,76 @@ impl ReturnStream {
     #[must_use = "what passes must be shown"]
     pub async fn push(&mut self, piece: Bytes) -> Option<Bytes> {
         match &mut self.state {
-            State::Passing => return Some(piece),
-            State::Big(big) => big.push(piece).await,
+            State::Passing(stripper) => return Some(shown(stripper, piece)),
+            State::Big(big) => {
+                big.push(piece).await;
+                if big.eye.has_outgrown() {
+                    return self.settle();
+                }
+            }
             State::Holding { held, check_at } => {
                 held.extend_from_slice(&piece);
                 if held.len() < *check_at {
                     return None;
                 }
-                let band = self.policy.bands_for(&self.call.tool).largest()?;
-                let shown =
-                    if self.policy.strip_ansi { ansi::strip(held) } else { (&**held).into() };
-                let chars = count_chars(&shown);
-                let measured = self.policy.unit.of_bytes(&shown);
-                let missing = band
-                    .over
-                    .saturating_sub(measured)
-                    .max(held_chars(&band.action).saturating_sub(chars));
-                if missing > 0 {
+                let bands = self.policy.bands_for(&self.call.tool);
+                let largest = bands.largest()?;
+                let strips = self.policy.strip_ansi && Kind::of(held) == Kind::Text;
+                let seen = if strips { ansi::strip(held) } else { (&**held).into() };
+                let missing =
+                    missing(largest, self.policy.unit.of_bytes(&seen), count_chars(&seen));
+                if missing > 0 && held.len() - seen.len() < HELD_STRIPPED_BYTES {
                     // A character is a byte at least, and so is nearly every token. Looking again
                     // only at twice the length keeps the looking linear, whatever is stripped.
                     *check_at = held.len() + held.len().max(missing as usize);
                     return None;
                 }
-                let held = std::mem::take(held);
-                if matches!(band.action, Action::Passthrough) {
-                    self.state = State::Passing;
-                    return Some(held.into());
+                let held = Bytes::from(std::mem::take(held));
+                if missing == 0 && matches!(largest.action, Action::Passthrough) {
+                    let mut stripper = strips.then(Stripper::default);
+                    let passed = shown(&mut stripper, held);
+                    self.state = State::Passing(stripper);
+                    return Some(passed);
                 }
-                let (over, action) = (band.over, band.action.clone());
-                let (policy, call) = (Arc::clone(&self.policy), self.call.clone());
-                let mut big = Big::new(policy, call, over, action, &held).await;
-                big.push(held.into()).await;
+                let aside = (missing > 0).then(|| Aside::new(bands));
+                let eye = Eye::new(&self.policy, largest, Kind::of(&held), aside);
+                let mut big = Big::new(Arc::clone(&self.policy), self.call.clone(), eye).await;
+                big.push(held).await;
                 self.state = State::Big(Box::new(big));
             }
         }
         None
     }
 
+    /// Decides for the largest band once what is shown is sure to be in it, and gives back what is
+    /// to be shown at once.
+    fn settle(&mut self) -> Option<Bytes> {
+        match std::mem::replace(&mut self.state, State::Passing(None)) {
+            State::Big(big) if matches!(big.eye.largest.band.action, Action::Passthrough) => {
+                let (passed, stripper) = big.pass();
+                self.state = State::Passing(stripper);
+                Some(passed.into())
+            }
+            State::Big(mut big) => {
+                big.settle();
+                self.state = State::Big(big);
+                None
+            }
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
     /// Ends the stream: what the model should see, beyond what `push` gave back.
     pub async fn finish(self, exit_status: Option<i32>) -> Admitted {
         match self.state {
-            State::Passing => Admitted::default(),
+            State::Passing(None) => Admitted::default(),
+            State::Passing(Some(stripper)) => {
+                let output = ToolReturn { exit_status, ..ToolReturn::from(stripper.finish()) };
+                Admitted { output, ..Admitted::default() }
+            }
             State::Holding { held, .. } => {
                 let mut output = ToolReturn::from(held);
                 output.exit_status = exit_status;
@@ -115,6 +153,21 @@ impl ReturnStream {
             State::Big(big) => big.finish(exit_status).await,
         }
     }
+}
+
+/// A piece as it is shown.
+fn shown(stripper: &mut Option<Stripper>, piece: Bytes) -> Bytes {
+    match stripper {
+        Some(stripper) => stripper.strip(&piece).into_owned().into(),
+        None => piece,
+    }
+}
+
+/// How much is missing, of the policy's unit or of characters, until a stream is sure to be in its
+/// largest band and what the band's action leaves in view to be smaller.
+fn missing(largest: &Band, measured: u64, chars: u64) -> u64 {
+    let of_threshold = largest.over.saturating_sub(measured);
+    of_threshold.max(held_chars(&largest.action).saturating_sub(chars))
 }
 
 /// How many characters make sure that what an action leaves in view is smaller.
@@ -127,13 +180,16 @@ fn held_chars(action: &Action) -> u64 {
     HELD_CHARS.max(view.max().unwrap_or(0).saturating_add(MARKER_CHARS))
 }
 
-/// A stream in the largest band: stored while it runs, seen by the excerpter in the same pass,
-/// its head and tail held in case the store fails.
+/// Whether anything in a chain stores.
+fn stores(action: &Action) -> bool {
+    action.chain().any(|each| matches!(each, Action::Spill(..) | Action::Summarize(..)))
+}
+
+/// A stream that is stored while it runs, seen by the excerpter in the same pass, its head and tail
+/// held in case the store fails.
 struct Big {
     policy: Arc<Policy>,
     call: ToolCall,
-    over: u64,
-    action: Action,
     survey: Survey,
     eye: Eye,
     rest: Result<Deposit, StoreError>,
@@ -141,26 +197,18 @@ struct Big {
 
 impl fmt::Debug for Big {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Big").field("call", &self.call).field("action", &self.action).finish()
+        f.debug_struct("Big").field("call", &self.call).finish_non_exhaustive()
     }
 }
 
 impl Big {
-    async fn new(
-        policy: Arc<Policy>,
-        call: ToolCall,
-        over: u64,
-        action: Action,
-        beginning: &[u8],
-    ) -> Self {
-        let stores =
-            action.chain().any(|each| matches!(each, Action::Spill(..) | Action::Summarize(..)));
+    async fn new(policy: Arc<Policy>, call: ToolCall, eye: Eye) -> Self {
+        let stores = eye.views().any(|view| stores(&view.band.action));
         let rest = match policy.store.as_ref().filter(|_| stores) {
             Some(store) => Deposit::open(store).await,
             None => Err(no_store()),
         };
-        let eye = Eye::new(&policy, &action, Kind::of(beginning));
-        Self { policy, call, over, action, survey: Survey::new(), eye, rest }
+        Self { policy, call, survey: Survey::new(), eye, rest }
     }
 
     async fn push(&mut self, piece: Bytes) {
@@ -183,22 +231,39 @@ impl Big {
         }
     }
 
+    /// Goes on for the largest band alone.
+    fn settle(&mut self) {
+        self.eye.aside = None;
+        if !stores(&self.eye.largest.band.action) {
+            self.rest = Err(no_store());
+        }
+    }
+
+    /// Leaves storing: all that is shown so far, and the stripper to go on with.
+    fn pass(self) -> (Vec<u8>, Option<Stripper>) {
+        let Self { survey, mut eye, .. } = self;
+        survey.finish(&mut |line| eye.line(line));
+        (eye.aside.map(|aside| aside.visible).unwrap_or_default(), eye.stripper)
+    }
+
     async fn finish(mut self, exit_status: Option<i32>) -> Admitted {
         let mut admitted = Admitted::default();
         let surveyed = self.survey.finish(&mut |line| self.eye.line(line));
-        let mut specimen = self.eye.specimen(surveyed, self.rest);
-        let run = Run {
-            policy: &self.policy,
-            call: &self.call,
-            part: PartName::Value(0),
-            over: self.over,
-            exit_status,
+        let is_whole = self.eye.aside.is_some();
+        let (band, mut specimen) = self.eye.specimen(surveyed, self.rest);
+        let value = match band.filter(|_| !specimen.is_read_answer()) {
+            None => specimen.pass(),
+            Some(Band { over, action }) => {
+                let part = PartName::Value(0);
+                let run = Run { policy: &self.policy, call: &self.call, part, over, exit_status };
+                match run.act(&action, &mut specimen, &mut admitted).await {
+                    Some((view, _)) => vec![Payload::Text(view)],
+                    None if is_whole => specimen.pass(),
+                    None => vec![Payload::Text(run.leave(specimen, &mut admitted))],
+                }
+            }
         };
-        let view = match run.act(&self.action, &mut specimen, &mut admitted).await {
-            Some((view, _)) => view,
-            None => run.leave(specimen, &mut admitted),
-        };
-        admitted.output = ToolReturn { exit_status, ..ToolReturn::from(view) };
+        admitted.output = ToolReturn { value, exit_status, ..ToolReturn::default() };
         admitted
     }
 }
@@ -208,75 +273,189 @@ struct Eye {
     unit: Unit,
     kind: Kind,
     stripper: Option<Stripper>,
-    excerpter: Excerpter,
-    head_tail: HeadTail,
+    largest: View,
+    aside: Option<Aside>,
     /// Characters shown, where the stripper makes them other than those stored.
     chars: u64,
     /// Tokens counted line by line, where the policy counts tokens.
     tokens: u64,
 }
 
-impl Eye {
-    fn new(policy: &Policy, action: &Action, kind: Kind) -> Self {
-        let preview = action.chain().find_map(|each| match each {
+/// What is held of a stream that has many control sequences, as long as what it shows may not be
+/// in the largest band.
+struct Aside {
+    /// All that is shown.
+    visible: Vec<u8>,
+    /// What the smaller bands would leave in view.
+    lesser: Vec<View>,
+}
+
+impl Aside {
+    fn new(bands: &Bands) -> Self {
+        let lesser = bands.iter().count().saturating_sub(1);
+        Self { visible: Vec::new(), lesser: bands.iter().take(lesser).map(View::new).collect() }
+    }
+}
+
+/// What a band would leave in view.
+struct View {
+    band: Band,
+    excerpter: Excerpter,
+    head_tail: HeadTail,
+}
+
+impl View {
+    fn new(band: &Band) -> Self {
+        let preview = band.action.chain().find_map(|each| match each {
             Action::Spill(spill, _) => Some(spill.preview_chars),
             _ => None,
         });
-        let truncate = action.chain().find_map(|each| match each {
+        let truncate = band.action.chain().find_map(|each| match each {
             Action::Truncate(truncate, _) => Some(truncate.clone()),
             _ => None,
         });
         Self {
+            band: band.clone(),
+            excerpter: Excerpter::new(preview.unwrap_or(Spill::PREVIEW_CHARS)),
+            head_tail: HeadTail::new(truncate.unwrap_or_default()),
+        }
+    }
+}
+
+impl Eye {
+    fn new(policy: &Policy, largest: &Band, kind: Kind, aside: Option<Aside>) -> Self {
+        Self {
             unit: policy.unit.clone(),
             kind,
             stripper: (policy.strip_ansi && kind == Kind::Text).then(Stripper::default),
-            excerpter: Excerpter::new(preview.unwrap_or(Spill::PREVIEW_CHARS)),
-            head_tail: HeadTail::new(truncate.unwrap_or_default()),
+            largest: View::new(largest),
+            aside,
             chars: 0,
             tokens: 0,
         }
+    }
+
+    fn views(&self) -> impl Iterator<Item = &View> {
+        self.aside.iter().flat_map(|aside| &aside.lesser).chain([&self.largest])
+    }
+
+    /// Whether what is held aside is needed no longer: the stream is in the largest band.
+    fn has_outgrown(&self) -> bool {
+        let measured = match self.unit {
+            Unit::Characters => self.chars,
+            Unit::EstimatedTokens => estimate_tokens(self.chars),
+            Unit::Tokens(_) => self.tokens,
+        };
+        self.aside.is_some() && missing(&self.largest.band, measured, self.chars) == 0
     }
 
     /// Sees a piece, before its lines. What is shown as it came need not be gone through line by
     /// line.
     fn piece(&mut self, piece: &[u8]) {
         if self.stripper.is_none() {
-            self.head_tail.push(piece);
+            self.largest.head_tail.push(piece);
         }
     }
 
     fn line(&mut self, line: Line<'_>) {
         let stripped = self.stripper.as_mut().map(|stripper| stripper.strip(line.bytes));
         let bytes = stripped.as_deref().unwrap_or(line.bytes);
-        self.excerpter.line(Line { bytes, ..line });
-        if stripped.is_some() {
-            self.head_tail.push(bytes);
-            self.chars += count_chars(bytes);
+        self.largest.excerpter.line(Line { bytes, ..line });
+        for view in self.aside.iter_mut().flat_map(|aside| &mut aside.lesser) {
+            view.excerpter.line(Line { bytes, ..line });
         }
         if let Unit::Tokens(_) = self.unit {
             self.tokens += self.unit.of_bytes(bytes);
         }
+        if let Some(stripped) = stripped {
+            self.show(&stripped);
+        }
     }
 
-    fn specimen(mut self, surveyed: Surveyed, rest: Result<Deposit, StoreError>) -> Specimen {
-        if let Some(stripper) = self.stripper.take() {
-            let held = stripper.finish();
-            self.chars += count_chars(&held);
-            self.head_tail.push(&held);
-        } else {
-            self.chars = surveyed.chars;
+    /// Takes in what the stripper left.
+    fn show(&mut self, bytes: &[u8]) {
+        self.chars += count_chars(bytes);
+        self.largest.head_tail.push(bytes);
+        if let Some(Aside { visible, lesser }) = &mut self.aside {
+            visible.extend_from_slice(bytes);
+            lesser.iter_mut().for_each(|view| view.head_tail.push(bytes));
         }
-        let measured = match self.unit {
-            Unit::Characters => self.chars,
-            Unit::EstimatedTokens => estimate_tokens(self.chars),
-            Unit::Tokens(_) => self.tokens,
+    }
+
+    /// What was seen, ready for its band; none where it is smaller than all of them.
+    fn specimen(
+        mut self,
+        surveyed: Surveyed,
+        rest: Result<Deposit, StoreError>,
+    ) -> (Option<Band>, Specimen) {
+        match self.stripper.take() {
+            Some(stripper) => self.show(&stripper.finish()),
+            None => self.chars = surveyed.chars,
+        }
+        let measured = match (&self.unit, &self.aside) {
+            (unit, Some(aside)) => unit.of_bytes(&aside.visible),
+            (Unit::Characters, None) => self.chars,
+            (Unit::EstimatedTokens, None) => estimate_tokens(self.chars),
+            (Unit::Tokens(_), None) => self.tokens,
         };
         let size = Size { bytes: surveyed.bytes, chars: self.chars, measured };
-        let cut = match self.head_tail.finish(&not_stored) {
+        let (mut views, visible) = match self.aside {
+            Some(Aside { visible, lesser }) => (lesser, Some(visible)),
+            None => (Vec::new(), None),
+        };
+        views.push(self.largest);
+        let fits = |view: &View| visible.is_none() || view.band.over <= measured;
+        let fitting = views.iter().rposition(fits);
+        let View { band, excerpter, head_tail } = views.swap_remove(fitting.unwrap_or(0));
+        let cut = match head_tail.finish(&not_stored) {
             Held::Whole(text) => text,
             Held::Cut(cut) => cut.text,
         };
-        let excerpt = self.excerpter.finish();
-        Specimen::streamed(self.kind, size, Streamed { surveyed, rest, excerpt, cut })
+        let excerpt = excerpter.finish();
+        let streamed = Streamed { surveyed, rest, excerpt, cut, visible };
+        (fitting.map(|_| band), Specimen::streamed(self.kind, size, streamed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cut::Truncate;
+    use crate::limits::ToolOutputLimits;
+    use crate::store::memory::Memory;
+
+    /// How much of a stream is in memory.
+    fn held(stream: &ReturnStream) -> usize {
+        match &stream.state {
+            State::Passing(_) => 0,
+            State::Holding { held, .. } => held.len(),
+            State::Big(big) => big.eye.aside.as_ref().map_or(0, |aside| aside.visible.len()),
+        }
+    }
+
+    #[test]
+    fn control_sequences_without_end_are_not_held() {
+        let spill = Action::from(Spill::default());
+        let cut = Action::from(Truncate::default());
+        for action in [spill, cut, Action::Passthrough] {
+            let limits = ToolOutputLimits::builder()
+                .store(Arc::new(Memory::default()))
+                .strip_ansi(true)
+                .bands([Band::new(10_000, action)])
+                .build()
+                .unwrap();
+            let mut stream = limits.stream(&ToolCall::new("run", "call", "bash"));
+            let piece = Bytes::from("\u{1b}[2J\u{1b}[1;1H\u{1b}[32m".repeat(4_096) + "tick\n");
+            futures_lite::future::block_on(async {
+                let mut most = 0;
+                for _ in 0..100 {
+                    assert_eq!(stream.push(piece.clone()).await, None);
+                    most = most.max(held(&stream));
+                }
+                assert!(matches!(stream.state, State::Big(_)));
+                assert!(held(&stream) <= 100 * 5, "what is shown, and the rest is stored");
+                assert!(most < 3 * HELD_STRIPPED_BYTES, "{most}");
+            });
+        }
     }
 }

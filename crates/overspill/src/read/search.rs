@@ -1,10 +1,20 @@
 //! Finds the lines of a stored payload that match, within a bound of bytes looked at.
+//!
+//! A regular expression is looked for in each line by itself, though many lines are looked through
+//! at once: it is compiled so that no match reaches over a line end. A line is what stands before
+//! `\n` or `\r\n`, however long; where the line grid cuts it, a match goes on.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use memchr::memmem::Finder;
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::RegexBuilder;
+use regex_automata::Input;
+use regex_automata::meta::Regex;
+use regex_syntax::hir::{
+    Class, ClassBytes, ClassBytesRange, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look,
+    Repetition,
+};
 use thiserror::Error;
 
 use crate::ansi::Stripper;
@@ -15,6 +25,9 @@ use super::MAX_SEARCHED_BYTES;
 
 /// Bytes behind a block that a match may reach into where the block ends within a long line.
 const OVERLAP_BYTES: usize = 64 * 1024;
+
+/// Bytes before a block that say whether a line or a word begins there: the longest character.
+const BEFORE_BYTES: usize = 4;
 
 /// What compiling a regular expression may take, in bytes; a larger one is refused.
 const REGEX_BYTES: usize = 1 << 20;
@@ -59,24 +72,21 @@ impl Pattern {
     }
 
     /// Looks for a regular expression, in the syntax of Rust's `regex` crate. Its time is linear
-    /// in what it looks at; `^` and `$` stand for the ends of a line.
+    /// in what it looks at.
+    ///
+    /// It is looked for in each line by itself: `^` and `\A`, `$` and `\z` stand for the ends of a
+    /// line, of one that ends with `\r\n` too, and no class matches a `\r` or `\n`.
     ///
     /// # Errors
     ///
-    /// [`PatternError`] where it is longer than 4 KiB, cannot be parsed, or would take more than
-    /// a megabyte.
+    /// [`PatternError`] where it is longer than 4 KiB, cannot be parsed, asks for a `\n`, or would
+    /// take more than a megabyte.
     pub fn regex(source: &str) -> Result<Self, PatternError> {
         if source.len() > REGEX_LEN {
             let why = format!("it is {} bytes long, and may be {REGEX_LEN}", source.len());
             return Err(PatternError(why));
         }
-        let regex = RegexBuilder::new(source)
-            .multi_line(true)
-            .crlf(true)
-            .size_limit(REGEX_BYTES)
-            .dfa_size_limit(REGEX_BYTES)
-            .build()
-            .map_err(|error| PatternError(reason(&error)))?;
+        let regex = compile(source)?;
         let bytes_at_once = MAX_SEARCHED_BYTES.min(REGEX_WORK / compiled_size(source));
         Ok(Self { source: source.to_owned(), matcher: Matcher::Regex(regex), bytes_at_once })
     }
@@ -97,18 +107,77 @@ impl Pattern {
                 let at = from + finder.find(bytes.get(from..)?)?;
                 Some((at, at + finder.needle().len()))
             }
-            Matcher::Regex(regex) if from <= bytes.len() => {
-                let end = regex.shortest_match_at(bytes, from)?;
-                // Cut off there, it may look like the end of a word or line, or not: then what
-                // counts is where the last byte is.
-                let last =
-                    if bytes[from..end].ends_with(b"\n") { end } else { end.max(from + 1) - 1 };
-                let found = regex.find_at(&bytes[..end], from);
-                Some((found.map_or(last, |found| found.start()), end))
+            Matcher::Regex(regex) => {
+                let mut from = from;
+                while from <= bytes.len() {
+                    let rest = Input::new(bytes).range(from..).earliest(true);
+                    let end = regex.search_half(&rest)?.offset();
+                    let start = regex.find(Input::new(bytes).range(from..end))?.start();
+                    // No character begins between `\r` and `\n`, but `\B` is content with nothing.
+                    let is_within_end =
+                        bytes[..start].ends_with(b"\r") && bytes[start..].starts_with(b"\n");
+                    if !is_within_end {
+                        return Some((start, end));
+                    }
+                    from = start + 1;
+                }
+                None
             }
-            Matcher::Regex(_) => None,
         }
     }
+}
+
+/// Compiles a regular expression that is looked for in each line by itself.
+fn compile(source: &str) -> Result<Regex, PatternError> {
+    let mut parser =
+        regex_syntax::ParserBuilder::new().utf8(false).multi_line(true).crlf(true).build();
+    let parsed = parser.parse(source).map_err(|error| PatternError(reason(&error)))?;
+    let config = Regex::config()
+        .utf8_empty(false)
+        .nfa_size_limit(Some(REGEX_BYTES))
+        .hybrid_cache_capacity(REGEX_BYTES);
+    let built = Regex::builder().configure(config).build_from_hir(&within_line(parsed)?);
+    built.map_err(|error| {
+        PatternError(match error.size_limit() {
+            Some(limit) => format!("compiled, it would take more than {limit} bytes"),
+            None => reason(&error),
+        })
+    })
+}
+
+/// The same expression, but it matches within a line only.
+fn within_line(hir: Hir) -> Result<Hir, PatternError> {
+    let each = |subs: Vec<Hir>| subs.into_iter().map(within_line).collect::<Result<Vec<_>, _>>();
+    Ok(match hir.into_kind() {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) if literal.0.contains(&b'\n') => {
+            let why = "it is looked for in each line by itself, so it cannot hold `\\n`; `$` stands \
+                       for the end of a line";
+            return Err(PatternError(why.to_owned()));
+        }
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Class(Class::Unicode(mut class)) => {
+            let ends = ['\r', '\n'].map(|end| ClassUnicodeRange::new(end, end));
+            class.difference(&ClassUnicode::new(ends));
+            Hir::class(Class::Unicode(class))
+        }
+        HirKind::Class(Class::Bytes(mut class)) => {
+            let ends = [b'\r', b'\n'].map(|end| ClassBytesRange::new(end, end));
+            class.difference(&ClassBytes::new(ends));
+            Hir::class(Class::Bytes(class))
+        }
+        HirKind::Look(Look::Start) => Hir::look(Look::StartCRLF),
+        HirKind::Look(Look::End) => Hir::look(Look::EndCRLF),
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Repetition(Repetition { min, max, greedy, sub }) => {
+            let sub = Box::new(within_line(*sub)?);
+            Hir::repetition(Repetition { min, max, greedy, sub })
+        }
+        // Nobody asks for what a group holds.
+        HirKind::Capture(capture) => within_line(*capture.sub)?,
+        HirKind::Concat(subs) => Hir::concat(each(subs)?),
+        HirKind::Alternation(subs) => Hir::alternation(each(subs)?),
+    })
 }
 
 /// How much there is to follow in a regular expression once it is compiled, in bytes, rounded up
@@ -141,7 +210,7 @@ fn size(source: &str, unicode: bool, max: u64) -> Result<u64, regex::Error> {
 
 /// Why it cannot be compiled. The error draws the pattern over several lines and says why on the
 /// last.
-fn reason(error: &regex::Error) -> String {
+fn reason(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     let why = text.lines().last().unwrap_or_default();
     why.trim().trim_start_matches("error: ").trim_end_matches('.').to_owned()
@@ -268,12 +337,15 @@ pub struct Matches<'s> {
     pattern: &'s Pattern,
     /// Takes out control sequences, which may go on from one block to the next.
     stripper: Option<Stripper>,
+    stored: &'s Stored,
     cursor: Cursor<'s>,
     /// The block to look through next, read ahead; `None` before the first.
     block: Option<Block>,
     is_started: bool,
-    /// Where, in the payload, the last match ends: it may reach into the next block.
-    matched_to: u64,
+    /// The last bytes before the block, where none of its lines ends there.
+    before: Vec<u8>,
+    /// How far the last match reaches into the block, in bytes as they are shown.
+    reach: usize,
 }
 
 /// What is found in one block.
@@ -291,9 +363,17 @@ impl<'s> Matches<'s> {
     /// Looks for `pattern` from line `from` on, without terminal control sequences where
     /// `strip_ansi` says so.
     pub fn new(pattern: &'s Pattern, strip_ansi: bool, stored: &'s Stored, from: u64) -> Self {
-        let cursor = stored.blocks(from);
         let stripper = strip_ansi.then(Stripper::default);
-        Self { pattern, stripper, cursor, block: None, is_started: false, matched_to: 0 }
+        Self {
+            pattern,
+            stripper,
+            stored,
+            cursor: stored.blocks(from),
+            block: None,
+            is_started: false,
+            before: Vec::new(),
+            reach: 0,
+        }
     }
 
     /// Looks through the next block; `None` at the end of the payload.
@@ -305,11 +385,17 @@ impl<'s> Matches<'s> {
         if !self.is_started {
             self.block = self.cursor.next().await?;
             self.is_started = true;
+            if let Some(block) = self.block.as_ref().filter(|block| block.is_continued()) {
+                let start = block.offset();
+                let from = start.saturating_sub(BEFORE_BYTES as u64);
+                self.before = self.stored.bytes(from..start).await?.into();
+            }
         }
         let Some(this) = self.block.take() else { return Ok(None) };
         self.block = self.cursor.next().await?;
-        let window = Window::new(&this, self.block.as_ref(), self.stripper.as_mut());
-        let hits = window.hits(&this, self.pattern, &mut self.matched_to);
+        let window = Window::new(&self.before, &this, self.block.as_ref(), self.stripper.as_mut());
+        let hits = window.hits(&this, self.pattern, &mut self.reach);
+        self.before = window.before_next(&this);
         let end = this.first_line() + this.line_count();
         Ok(Some(Found { hits, end, bytes: this.bytes().len() as u64 }))
     }
@@ -318,20 +404,31 @@ impl<'s> Matches<'s> {
 /// Bytes that a backward search looks at in one go.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// A block as it is shown, and a little of what follows it.
+/// A block as it is shown, and a little of what stands before and behind it in a line that is cut.
 struct Window<'b> {
     bytes: Cow<'b, [u8]>,
-    /// Where the block itself ends in `bytes`.
+    /// Where the block itself starts in `bytes`.
+    start: usize,
+    /// Where it ends.
     own: usize,
+    /// Whether it ends the payload with a line that has no `\n`.
+    is_open: bool,
     /// Line numbers and where the lines end in `bytes`, where taking out control sequences moved
     /// them.
     moved: Option<Vec<(u64, usize)>>,
 }
 
 impl<'b> Window<'b> {
-    fn new(block: &'b Block, next: Option<&Block>, mut stripper: Option<&mut Stripper>) -> Self {
+    fn new(
+        before: &[u8],
+        block: &'b Block,
+        next: Option<&Block>,
+        mut stripper: Option<&mut Stripper>,
+    ) -> Self {
+        let start = before.len();
         let (mut bytes, moved) = if let Some(stripper) = &mut stripper {
-            let mut bytes = Vec::with_capacity(block.bytes().len());
+            let mut bytes = Vec::with_capacity(start + block.bytes().len());
+            bytes.extend_from_slice(before);
             let mut lines = Vec::new();
             for line in block.lines() {
                 bytes.extend_from_slice(&stripper.strip(line.bytes));
@@ -342,6 +439,8 @@ impl<'b> Window<'b> {
                 *end = bytes.len();
             }
             (Cow::Owned(bytes), Some(lines))
+        } else if start > 0 {
+            (Cow::Owned([before, block.bytes()].concat()), None)
         } else {
             (Cow::Borrowed(&block.bytes()[..]), None)
         };
@@ -354,35 +453,51 @@ impl<'b> Window<'b> {
             };
             bytes.to_mut().extend_from_slice(&more);
         }
-        Self { bytes, own, moved }
+        let is_open = next.is_none() && !bytes.ends_with(b"\n");
+        Self { bytes, start, own, is_open, moved }
+    }
+
+    /// What stands before the next block, where no line ends in between.
+    fn before_next(&self, block: &Block) -> Vec<u8> {
+        let own = &self.bytes[..self.own];
+        match block.is_cut_off() {
+            true => own[own.len().saturating_sub(BEFORE_BYTES)..].to_vec(),
+            false => Vec::new(),
+        }
     }
 
     /// The block's lines that a match touches. Lines are looked for only where there is one.
-    fn hits(&self, block: &Block, pattern: &Pattern, matched_to: &mut u64) -> Vec<Hit> {
-        let base = block.offset();
-        // A match that began in the block before covers this block's first bytes.
-        let mut covered = (matched_to.saturating_sub(base)) as usize;
-        let mut found = pattern.find_at(&self.bytes, 0).filter(|(at, _)| *at < self.own);
+    fn hits(&self, block: &Block, pattern: &Pattern, reach: &mut usize) -> Vec<Hit> {
+        // What begins at the end of a last line without `\n` is in that line.
+        let behind = |end| if end == self.own && self.is_open { end + 1 } else { end };
+        let find =
+            |from| pattern.find_at(&self.bytes, from).filter(|(at, _)| *at < behind(self.own));
+        let mut found = find(self.start);
         let mut hits = Vec::new();
-        if found.is_none() && covered == 0 {
+        if found.is_none() && *reach == 0 {
             return hits;
         }
+        // A match that began in the block before covers this block's first bytes.
+        let mut covered = self.start + *reach;
+        let base = block.offset();
         let ends: Vec<(u64, usize)> = match &self.moved {
             Some(moved) => moved.clone(),
             None => block
                 .lines()
-                .map(|line| (line.number, (line.offset - base) as usize + line.bytes.len()))
+                .map(|line| {
+                    let start = self.start + (line.offset - base) as usize;
+                    (line.number, start + line.bytes.len())
+                })
                 .collect(),
         };
-        let mut start = 0;
+        let mut start = self.start;
         for (number, end) in ends {
             let mut is_hit = start < covered;
-            while let Some((_, to)) = found.filter(|(at, _)| *at < end) {
+            while let Some((_, to)) = found.filter(|(at, _)| *at < behind(end)) {
                 is_hit = true;
                 covered = covered.max(to);
                 // The next match that matters begins behind this line and this match.
-                let from = end.max(covered);
-                found = pattern.find_at(&self.bytes, from).filter(|(at, _)| *at < self.own);
+                found = find(behind(end).max(covered));
             }
             if is_hit {
                 let text = show_bytes(&self.bytes[start..end]).into_owned();
@@ -390,7 +505,7 @@ impl<'b> Window<'b> {
             }
             start = end;
         }
-        *matched_to = if covered > self.own { base + covered as u64 } else { 0 };
+        *reach = covered.saturating_sub(self.own);
         hits
     }
 }

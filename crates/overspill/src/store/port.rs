@@ -178,8 +178,9 @@ pub enum StoreError {
         /// When and why.
         expiry: Expiry,
     },
-    /// Other bytes rest under the name than those being committed.
-    #[error("{name} already holds other bytes; nothing was overwritten")]
+    /// Other bytes rest under the name than those being committed, which can only be damage: a name
+    /// ends in the digest of what was stored under it.
+    #[error("the bytes stored as {name} no longer match their digest; nothing was overwritten")]
     Conflict {
         /// The blob that was to be committed.
         name: String,

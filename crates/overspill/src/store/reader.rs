@@ -94,7 +94,8 @@ impl Stored {
         &self.receipt
     }
 
-    /// What opening the payload found of its index.
+    /// What opening the payload found of its index, of which it reads the end only;
+    /// [`check_index`](Self::check_index) looks at all of it.
     pub fn index_health(&self) -> IndexHealth {
         self.health
     }
@@ -131,14 +132,51 @@ impl Stored {
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<IndexHealth, StoreError> {
         let surveyed = survey_stored(&*self.store, &self.payload, progress).await?;
-        if surveyed.digest != self.facts.digest {
-            let what = format!("its digest is {}, but was {}", surveyed.digest, self.facts.digest);
-            return Err(self.damaged(what));
-        }
+        self.compare(&surveyed)?;
         if self.health != IndexHealth::Sound || self.has_index_of(&surveyed).await? {
             return Ok(self.health);
         }
         Ok(IndexHealth::Damaged)
+    }
+
+    /// Looks at every row of the index, and not at the payload.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the store says.
+    pub async fn check_index(&self) -> Result<IndexHealth, StoreError> {
+        if self.health != IndexHealth::Sound {
+            return Ok(self.health);
+        }
+        let end = self.facts.rows + 1;
+        for start in (1..end).step_by(ROWS_AT_ONCE as usize) {
+            let range = start..end.min(start + ROWS_AT_ONCE);
+            let rows = range.end - range.start;
+            if self.rows(range).await?.len() as u64 != rows {
+                return Ok(IndexHealth::Damaged);
+            }
+        }
+        Ok(IndexHealth::Sound)
+    }
+
+    /// Takes the index beside the payload for missing: what it said is computed again, but for what
+    /// only a sound end of it tells. For whoever is about to remove one that is damaged, and to put
+    /// back a sound one with [`reindex`](Self::reindex).
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] when the payload is not the one that was stored. Else whatever the
+    /// store says.
+    pub async fn without_index(mut self) -> Result<Self, StoreError> {
+        if self.health == IndexHealth::Sound {
+            let surveyed = survey_stored(&*self.store, &self.payload, &mut |_| {}).await?;
+            self.compare(&surveyed)?;
+            self.facts = surveyed.facts(&self.facts.media_type, &self.facts.tool);
+            self.receipt = self.facts.receipt(self.receipt.handle.clone());
+            self.held_rows = encode_rows(&surveyed.rows);
+        }
+        self.health = IndexHealth::Missing;
+        Ok(self)
     }
 
     /// Puts an index that is missing back beside the payload, and returns what is there now. A
@@ -162,6 +200,14 @@ impl Stored {
                 Err(health) => health,
             }),
         }
+    }
+
+    fn compare(&self, surveyed: &Surveyed) -> Result<(), StoreError> {
+        if surveyed.digest == self.facts.digest {
+            return Ok(());
+        }
+        let what = format!("its digest is {}, but was {}", surveyed.digest, self.facts.digest);
+        Err(self.damaged(what))
     }
 
     async fn has_index_of(&self, surveyed: &Surveyed) -> Result<bool, StoreError> {
@@ -312,6 +358,12 @@ impl Block {
     /// How many lines it is; known without looking at them.
     pub fn line_count(&self) -> u64 {
         self.end.number.saturating_sub(self.start.number)
+    }
+
+    /// Whether its first line is cut off what comes before: no `\n` is between this block and the one
+    /// before.
+    pub fn is_continued(&self) -> bool {
+        self.start.state.is_continued()
     }
 
     /// Whether its last line is cut off what follows: no `\n` is between this block and the next.
@@ -598,6 +650,34 @@ mod tests {
         let stored = block_on(Stored::open(&store, &handle)).unwrap();
         assert_eq!(stored.receipt(), rebuilt.receipt());
         assert_eq!(block_on(stored.verify(&mut |_| {})).unwrap(), IndexHealth::Sound);
+    }
+
+    #[test]
+    fn a_damaged_index_is_found_without_the_payload_and_can_be_built_again() {
+        let payload = log(300_000);
+        let (memory, store, handle) = stored(&payload);
+        let name = BlobName::Index(handle.clone());
+        let sound = memory.get(&name).unwrap();
+        // In a row, in the facts, and in a part that is not read when the payload is opened.
+        for at in [5, ROW_BYTES + 3, sound.len() - 40] {
+            let mut damaged = sound.to_vec();
+            damaged[at] ^= 1;
+            memory.set(&name, Some(damaged.into()));
+            let stored = block_on(Stored::open(&store, &handle)).unwrap();
+            let tool = stored.receipt().tool.clone();
+            assert_eq!(block_on(stored.check_index()).unwrap(), IndexHealth::Damaged);
+            assert_eq!(block_on(stored.verify(&mut |_| {})).unwrap(), IndexHealth::Damaged);
+            let without = block_on(stored.without_index()).unwrap();
+            memory.set(&name, None);
+            assert_eq!(block_on(without.reindex()).unwrap(), IndexHealth::Sound);
+            let mended = block_on(Stored::open(&store, &handle)).unwrap();
+            assert_eq!(block_on(mended.verify(&mut |_| {})).unwrap(), IndexHealth::Sound);
+            assert_eq!(mended.receipt().tool, tool);
+            assert_eq!(tool.is_empty(), at > sound.len() - 100, "what the facts say is kept");
+        }
+        memory.set(&name, Some(sound));
+        let stored = block_on(Stored::open(&store, &handle)).unwrap();
+        assert_eq!(block_on(stored.check_index()).unwrap(), IndexHealth::Sound);
     }
 
     #[test]

@@ -260,7 +260,7 @@ impl Deposit {
     }
 
     /// Gives payload and index their names and makes them durable, the index first: a payload
-    /// that can be found has its index.
+    /// that can be found has its index, unless the store refuses that alone.
     ///
     /// # Errors
     ///
@@ -281,7 +281,12 @@ impl Deposit {
         let handle = Handle::new(call, part, &surveyed.digest);
         let facts = surveyed.facts(media_type, &call.tool);
         self.index.hold(&surveyed.rows);
-        self.index.commit(&*self.store, &handle, &facts).await?;
+        match self.index.commit(&*self.store, &handle, &facts).await {
+            // Something of another's stands in its place, or the store refuses the payload too.
+            // An index is derived: without it, the payload can still be read.
+            Ok(_) | Err(StoreError::Refused { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let name = BlobName::Payload(handle.clone());
         if self.payload.commit(&name).await? == Commit::Existed {
             compare(&*self.store, &name, facts.digest).await?;
@@ -463,6 +468,7 @@ mod tests {
             memory.set(&name, Some(Bytes::from_static(b"other")));
             let error = put(&store, payload).unwrap_err();
             assert!(matches!(error, StoreError::Conflict { .. }), "{error}");
+            assert!(error.to_string().contains("no longer match their digest"), "{error}");
             assert_eq!(memory.get(&name).unwrap(), "other");
         }
     }

@@ -43,7 +43,7 @@ impl Default for ClearToolResults {
     fn default() -> Self {
         Self {
             keep_pairs: 3,
-            keep_read_backs: 10,
+            keep_read_backs: 5,
             tools: ToolFilter::all(),
             clear_inputs: false,
             min_clear_tokens: 0,
@@ -65,9 +65,9 @@ impl ClearToolResults {
         answers.sort_unstable();
         answers.truncate(answers.len().saturating_sub(self.keep_pairs));
         let read_backs = ReadBacks::of(history, self.keep_read_backs);
-        let enough = self.until.map_or(0, |limit| limit.tokens(draft.scene().budget));
+        let enough = self.until.map(|limit| limit.tokens(draft.scene().budget));
         for answer in answers {
-            if draft.tokens() <= enough {
+            if enough.is_some_and(|enough| draft.tokens() <= enough) {
                 break;
             }
             let tool = history.tool_of(answer).unwrap_or_default();

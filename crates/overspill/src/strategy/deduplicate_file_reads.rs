@@ -83,8 +83,10 @@ impl Later {
     /// How the read is outdated, as words about the file.
     fn outdates(&self, read: &Read<'_>, by: OutdatedBy) -> Option<&'static str> {
         let same = self.shown.get(&read.asked);
+        let lines = read.lines();
+        // One line may be a whole file, or the words of a failure.
         if same.is_some_and(|chars| chars.saturating_mul(SAME_FILE) >= read.chars())
-            || self.lines.hold(&read.lines())
+            || lines.end - lines.start > 1 && self.lines.hold(&lines)
         {
             return Some("was read again later");
         }
@@ -165,7 +167,7 @@ fn replace(draft: &mut Draft<'_, '_>, answer: EntryId, key: &str, how: &str) -> 
     let is_name = count_chars(key.as_bytes()) <= NAME_CHARS && !key.contains(char::is_control);
     let words = format!(" {} {how}.", if is_name { key } else { "The file" });
     let (marker, mut weight) = marker_of(&draft.history().entries()[answer.0].text);
-    weight.0 += draft.scene().counter.text(&words).0;
+    weight.0 += count_chars(words.as_bytes());
     draft.replace_text(answer, marker.then(Words::text(words)), weight)
 }
 

@@ -7,7 +7,7 @@ use super::StrategyError;
 use super::receipt::Receipt;
 use crate::count::{Count, Counter, Weight};
 use crate::entry::{Entry, EntryId, Kind, MessageId, Note, Role};
-use crate::history::{Field, History, Plan, TurnId, Words};
+use crate::history::{Field, History, Message, Plan, TurnId, Words};
 use crate::marker::Below;
 use crate::summary::{TextModel, Usage};
 
@@ -25,6 +25,9 @@ pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 180);
 
 /// What stands where messages left between two others, apart from the receipt.
 const GAP: &str = "(Messages that stood here left; what is said above tells where they are.)";
+
+/// What that weighs with its marks.
+const GAP_WEIGHT: Weight = Weight(GAP.len() as u64 + 44);
 
 /// What a strategy decides on.
 #[derive(Clone, Copy)]
@@ -91,6 +94,8 @@ pub struct Draft<'v, 'a> {
     states: Vec<State>,
     /// Messages that the host wants whole.
     pinned: Vec<bool>,
+    /// The same, and the message that has to be answered.
+    needed: Vec<bool>,
     /// Entries that have to stay, whatever a strategy says.
     fixed: Vec<bool>,
     /// The same for turns: one fixed part keeps the others.
@@ -150,18 +155,25 @@ impl<'v, 'a> Draft<'v, 'a> {
         }
         // What is asked now has to be answered, whatever becomes of its words.
         let mut needed = pinned.clone();
-        let newest = history.messages().iter().rposition(|message| {
+        // Our own notes ask nothing.
+        let speaks = |message: &Message<'_>, is_said: fn(&Entry<'_>) -> bool| {
             let entries = &history.entries()[message.entries.clone()];
-            entries.is_empty() || entries.iter().any(|entry| entry.note() != Some(Note::Warning))
-        });
+            entries.is_empty() || entries.iter().any(is_said)
+        };
+        let newest = |is_said| history.messages().iter().rposition(|it| speaks(it, is_said));
+        let newest = newest(|entry| entry.note().is_none())
+            .or_else(|| newest(|entry| entry.note() != Some(Note::Warning)));
         if let Some(newest) = newest {
             needed[newest] = true;
         }
+        // A warning that follows a response is all that there is to answer.
+        let ends = newest.filter(|&at| history.messages()[at].role == Role::Assistant);
         let keeps = |(at, entry): (usize, &Entry<'_>)| {
             let orphan = entry.is_return() && history.call_of(EntryId(at)).is_none();
             EntryId(at) < history.reach()
                 || entry.role == Role::System
                 || needed[entry.message.0] && entry.note() != Some(Note::Warning)
+                || ends.is_some_and(|end| entry.message.0 > end)
                 || orphan && history.rules().continues
         };
         let fixed: Vec<bool> = history.entries().iter().enumerate().map(keeps).collect();
@@ -183,6 +195,7 @@ impl<'v, 'a> Draft<'v, 'a> {
             scene,
             states: vec![State::Kept; fixed.len()],
             pinned,
+            needed,
             fixed,
             dropped_turns: vec![false; fixed_turns.len()],
             fixed_turns,
@@ -377,7 +390,8 @@ impl<'v, 'a> Draft<'v, 'a> {
 
     fn take_out_empty(&mut self, message: MessageId) -> bool {
         // An empty message below the reach stands before what a provider compacted.
-        let closed = self.history().messages()[message.0].entries.start < self.history().reach().0;
+        let closed = self.needed[message.0]
+            || self.history().messages()[message.0].entries.start < self.history().reach().0;
         if !closed && std::mem::replace(&mut self.kept[message.0], 0) > 0 {
             self.messages_left -= 1;
         }
@@ -442,7 +456,8 @@ impl<'v, 'a> Draft<'v, 'a> {
     /// does, in all: with what earlier receipts among them spoke of. Where a receipt would weigh
     /// more than what leaves, nothing leaves.
     pub fn finish(mut self) -> Plan {
-        if !self.has_gap_note() && self.left <= RECEIPT {
+        let words = self.gaps(self.gap()).len() as u64 * GAP_WEIGHT.0 + RECEIPT.0;
+        if !self.has_gap_note() && self.left.0 <= words {
             self.keep_all_but_warnings();
         }
         let history = self.history();
@@ -513,7 +528,7 @@ impl<'v, 'a> Draft<'v, 'a> {
     fn add_notes(&self, plan: &mut Plan) {
         let history = self.history();
         let end = MessageId(history.messages().len());
-        let mut gap = self.gap();
+        let gap = self.gap();
         if let Some(before) = gap {
             let mut receipt = Some(self.receipt());
             for (_, note, words) in self.notes.iter().filter(|(place, ..)| *place == Place::Gap) {
@@ -530,25 +545,40 @@ impl<'v, 'a> Draft<'v, 'a> {
                 plan.insert(before, Note::Receipt, receipt.words(Below::Nothing));
             }
         }
-        // Where two responses would become neighbours that were none, something stands between.
-        let mut last: Option<(usize, Option<TurnId>)> = None;
-        for (at, message) in history.messages().iter().enumerate() {
-            if self.kept[at] == 0 || message.role == Role::System {
-                continue;
-            }
-            let turn = self.turn_of_message[at];
-            let apart = last.is_some_and(|(before, earlier)| {
-                earlier.is_some() && turn.is_some() && earlier != turn && before + 1 < at
-            });
-            if apart && gap != Some(MessageId(at)) {
-                plan.insert(MessageId(at), Note::Receipt, Words::text(GAP));
-                gap = gap.or(Some(MessageId(at)));
-            }
-            last = Some((at, turn));
+        for between in self.gaps(gap) {
+            plan.insert(between, Note::Receipt, Words::text(GAP));
         }
         for (_, note, words) in self.notes.iter().filter(|(place, ..)| *place == Place::End) {
             plan.insert(end, *note, words.clone());
         }
+    }
+
+    /// The responses that would follow another one, or come first where none may, because what stood
+    /// before them left; apart from the one before which it is said what left.
+    fn gaps(&self, told: Option<MessageId>) -> Vec<MessageId> {
+        let mut gaps = Vec::new();
+        let mut last: Option<Option<TurnId>> = None;
+        let mut left = false;
+        for (at, message) in self.history().messages().iter().enumerate() {
+            if message.role == Role::System {
+                continue;
+            }
+            if self.kept[at] == 0 {
+                left = true;
+                continue;
+            }
+            let turn = self.turn_of_message[at];
+            let apart = turn.is_some()
+                && match last {
+                    None => self.history().rules().user_first,
+                    Some(last) => last.is_some() && last != turn,
+                };
+            if left && apart && told != Some(MessageId(at)) {
+                gaps.push(MessageId(at));
+            }
+            (last, left) = (Some(turn), false);
+        }
+        gaps
     }
 
     /// The message before which it is said what left: the first that stays behind the first that
@@ -573,10 +603,11 @@ impl<'v, 'a> Draft<'v, 'a> {
                 && history.messages()[*message].entries.start >= history.reach().0
         };
         let system = |message: &usize| {
-            history.messages()[*message]
-                .entry_ids()
-                .filter(|id| self.has_entry(*id))
-                .all(|entry| history.entries()[entry.0].role == Role::System)
+            let message = &history.messages()[*message];
+            let mut kept = message.entry_ids().filter(|id| self.has_entry(*id)).peekable();
+            message.role == Role::System
+                || kept.peek().is_some()
+                    && kept.all(|entry| history.entries()[entry.0].role == Role::System)
         };
         let found = (first..messages).find(|message| stands_free(message) && !system(message));
         Some(MessageId(found.unwrap_or(messages)))

@@ -200,6 +200,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "json! makes values")]
     fn check(tool: &str, arguments: Value, expected: &str) {
         let found = FileKeys::default().of(tool, &arguments).map_or("-".into(), |access| {
             let lines = access.lines.map_or(String::new(), |lines| match lines.end {

@@ -95,16 +95,18 @@ impl Strategy for LimitWarner {
         draft: &'f mut Draft<'_, '_>,
     ) -> BoxFuture<'f, Result<(), StrategyError>> {
         let history = draft.history();
+        let mut stays = false;
         for at in 0..history.entries().len() {
             if history.entries()[at].note() == Some(Note::Warning) {
-                draft.drop_entry(EntryId(at));
+                stays |= !draft.drop_entry(EntryId(at));
             }
         }
         let last = (0..history.messages().len()).rfind(|at| draft.has_message(MessageId(*at)));
         let answered = last.is_some_and(|at| history.messages()[at].role == Role::Assistant);
         let near = self.meters(draft);
-        // After a response there is nobody to warn: the run is over, or its returns are due.
-        if near.is_empty() || answered {
+        // After a response there is nobody to warn: the run is over, or its returns are due. Nor
+        // is there where an earlier warning has to stay.
+        if near.is_empty() || answered || stays {
             return done();
         }
         let critical = near.iter().any(|meter| meter.is_critical);

@@ -19,7 +19,8 @@ const TOKENS: &str = " tokens.";
 impl Receipt {
     /// Reads one back; `None` where the body is none of ours.
     pub(super) fn parse(body: &str) -> Option<Self> {
-        let (_, behind) = body.split_once(LEFT)?;
+        // The last one: a model's words before it may say the same.
+        let (_, behind) = body.rsplit_once(LEFT)?;
         let (messages, behind) = behind.split_once(ABOUT)?;
         let (tokens, _) = behind.split_once(TOKENS)?;
         let number = |text: &str| {
@@ -27,6 +28,12 @@ impl Receipt {
             digits.parse::<u64>().ok()
         };
         Some(Self { messages: number(messages)?, tokens: number(tokens)? })
+    }
+
+    /// What a note's body says before its receipt; all of it where there is none.
+    pub(super) fn before(body: &str) -> &str {
+        let receipt = Self::parse(body).and_then(|_| body.rsplit_once(LEFT));
+        receipt.map_or(body, |(before, _)| before.trim_end())
     }
 
     pub(super) fn and(self, more: Self) -> Self {
@@ -60,5 +67,10 @@ mod tests {
         let one = Receipt { messages: 1, tokens: 0 };
         assert_eq!(Receipt::parse(&format!("x {} y", one.sentence())), Some(one));
         assert_eq!(Receipt::parse("Earlier in this conversation: nothing"), None);
+        let words = "Earlier in this conversation: 9 messages left, about 9 tokens.";
+        let body = format!("{words}\n\n{} [marker]", receipt.sentence());
+        assert_eq!(Receipt::parse(&body), Some(receipt));
+        assert_eq!(Receipt::before(&body), words);
+        assert_eq!(Receipt::before("only words\n"), "only words\n");
     }
 }

@@ -3,7 +3,7 @@
 use super::{Draft, Limit, Strategy, StrategyError, done};
 use crate::BoxFuture;
 use crate::count::Weight;
-use crate::entry::{Kind, MessageId, Role};
+use crate::entry::{Entry, Kind, MessageId, Role};
 
 /// Drops everything but the newest messages. What it drops is stored as one transcript, and a
 /// receipt names its handle.
@@ -83,12 +83,14 @@ impl Keep {
 /// The first message in which the user speaks.
 pub(super) fn first_user(draft: &Draft<'_, '_>) -> Option<MessageId> {
     let entries = draft.history().entries();
-    let says = |entry: &&crate::entry::Entry<'_>| {
-        entry.role == Role::User
-            && matches!(entry.kind, Kind::Text | Kind::Image(_))
-            && entry.note().is_none()
-    };
-    entries.iter().find(says).map(|entry| entry.message)
+    entries.iter().find(|entry| user_says(entry)).map(|entry| entry.message)
+}
+
+/// Whether an entry is something the user says or shows, and no note of ours.
+pub(super) fn user_says(entry: &Entry<'_>) -> bool {
+    entry.role == Role::User
+        && matches!(entry.kind, Kind::Text | Kind::Image(_))
+        && entry.note().is_none()
 }
 
 impl SlidingWindow {
@@ -105,9 +107,9 @@ impl Strategy for SlidingWindow {
     ) -> BoxFuture<'f, Result<(), StrategyError>> {
         let cut = self.keep.safe_cutoff(draft);
         let first = first_user(draft).filter(|_| self.keep_first_user);
-        let enough = self.until.map_or(0, |limit| limit.tokens(draft.scene().budget));
+        let enough = self.until.map(|limit| limit.tokens(draft.scene().budget));
         for message in (0..cut.0).map(MessageId) {
-            if draft.tokens() <= enough {
+            if enough.is_some_and(|enough| draft.tokens() <= enough) {
                 break;
             }
             if Some(message) != first {

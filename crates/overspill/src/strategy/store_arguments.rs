@@ -29,7 +29,7 @@ pub struct StoreArguments {
 
 impl Default for StoreArguments {
     /// What has more than 2,000 characters, of all tools, as soon as the call is answered. A stub
-    /// is a tenth of that.
+    /// has some 500.
     fn default() -> Self {
         Self { over_chars: 2_000, keep_turns: 0, tools: ToolFilter::all() }
     }

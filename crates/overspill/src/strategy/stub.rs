@@ -23,8 +23,7 @@ const SHORT_CHARS: u64 = 200;
 pub(super) const MEMBER: &str = "overspill";
 
 /// The words of that member, besides the marker.
-const WORDS: &str =
-    "No argument: the tool got all of it; only this record is cut. Write new calls in full. ";
+const WORDS: &str = "Cut from this record only; the tool got it whole. Write new calls in full. ";
 
 /// The object that stands in place of a call's arguments, and what it weighs at most; `None` where
 /// it stands there already.

@@ -80,16 +80,16 @@ fn a_big_return_becomes_marker_and_excerpt_and_every_byte_reads_back() {
 #[test]
 fn the_band_with_the_largest_threshold_that_fits_decides() {
     let bands = [
-        Band::new(100, Truncate { max_chars: 90, ..Truncate::default() }.into()),
+        Band::new(200, Truncate { max_chars: 160, ..Truncate::default() }.into()),
         Band::new(1_000, Spill::default().into()),
         Band::new(5_000, Action::Passthrough),
     ];
     let limits = builder().bands(bands).build().unwrap();
-    let seen = [99, 100, 999, 5_000, 50_000].map(|n| {
+    let seen = [199, 200, 999, 5_000, 50_000].map(|n| {
         let admitted = admit(&limits, "word ".repeat(n / 5 + 1)[..n].to_owned());
         admitted.reductions.first().map(|reduction| (reduction.action, reduction.over))
     });
-    let truncate = Some(("truncate", 100));
+    let truncate = Some(("truncate", 200));
     assert_eq!(seen, [None, truncate, truncate, None, None]);
     let admitted = admit(&limits, log(300));
     assert_eq!(admitted.reductions[0].action, "spill");
@@ -448,6 +448,18 @@ fn a_policy_that_cannot_work_is_refused_when_it_is_built() {
     assert!(matches!(without_model, Err(PolicyError::NoSummarizer { .. })));
     let twice = builder().bands([spill_from(5), spill_from(5)].concat()).build();
     assert!(matches!(twice, Err(PolicyError::Bands(_))));
+    for max_chars in [0, 1, Truncate::MIN_CHARS - 1, Truncate::MIN_CHARS] {
+        let truncate = Truncate { max_chars, ..Truncate::default() };
+        let chain = Action::from(Spill::default()).or(truncate);
+        let cut = builder().bands([Band::new(1, chain)]).build();
+        match cut {
+            Ok(_) => assert_eq!(max_chars, Truncate::MIN_CHARS),
+            Err(error) => {
+                assert!(matches!(error, PolicyError::TooShort { .. }), "{error}");
+                assert!(error.to_string().contains("allow 160 at least"), "{error}");
+            }
+        }
+    }
     for name in ["", "read tool", "é", &"x".repeat(65)] {
         let named = builder().read_tool_name(name).build();
         assert!(matches!(named, Err(PolicyError::ReadToolName { .. })), "{name}");
@@ -590,6 +602,83 @@ mod streams {
         let limits = builder().strip_ansi(true).build().unwrap();
         let (_, admitted) = stream(&limits, &whole, 4_096);
         assert!(admitted.to_text().is_empty());
+    }
+
+    /// A screen that is drawn again and again, with a line that stays from time to time.
+    fn redrawn(lines: usize) -> String {
+        let screen =
+            "\u{1b}[2J\u{1b}]0;title\u{7}\u{1b}[1;1H".repeat(2_500_000 / 22 / lines.max(1));
+        (0..lines).map(|i| format!("{screen}\u{1b}[32mline {i}\u{1b}[m\n")).collect::<String>()
+            + "\u{1b}]x"
+    }
+
+    #[test]
+    fn a_stream_with_too_many_control_sequences_to_hold_shows_the_same_as_at_once() {
+        let bands = || {
+            [
+                Band::new(200, Truncate { max_chars: 180, ..Truncate::default() }.into()),
+                Band::new(2_000, Spill { preview_chars: 300 }.into()),
+                Band::new(20_000, Action::from(Spill::default()).or(Truncate::default())),
+            ]
+        };
+        let unsure =
+            || [Band::new(2_000, Spill::default().into()), Band::new(20_000, Action::Passthrough)];
+        let policies = [
+            builder().bands(bands()),
+            builder().bands(unsure()),
+            builder().bands([Band::new(9_000, Action::Passthrough)]),
+            builder(),
+            ToolOutputLimits::builder().store(Faulty::with(Fault::Stage)),
+            ToolOutputLimits::builder().store(Faulty::with(Fault::FullAfter(1_500_000))),
+            ToolOutputLimits::builder()
+                .store(Faulty::with(Fault::Commit))
+                .bands([Band::new(1_000, Spill::default().into())]),
+        ];
+        // As many lines as fall in each band, and more than are held aside.
+        for lines in [1, 100, 1_000, 4_000, 12_000] {
+            let whole = redrawn(lines);
+            // What is too long to hold is lost where nothing can be stored.
+            let tried = if lines > 10_000 { 4 } else { policies.len() };
+            for (i, policy) in policies.iter().enumerate().take(tried) {
+                let limits = policy.clone().strip_ansi(true).build().unwrap();
+                let output = ToolReturn::from(whole.clone().into_bytes()).with_exit_status(0);
+                let at_once = block_on(limits.admit(&call(), output));
+                let (passed, admitted) = stream(&limits, whole.as_bytes(), 100_000);
+                let seen = |admitted: &Admitted| match &admitted.output.value[..] {
+                    [Payload::Text(text)] => text.clone().into_bytes(),
+                    [Payload::Bytes(bytes)] => bytes.clone(),
+                    other => panic!("{other:?}"),
+                };
+                let all = [passed, seen(&admitted)].concat();
+                assert!(
+                    all == seen(&at_once),
+                    "policy {i}, {lines} lines:\n{}\n{}",
+                    String::from_utf8_lossy(&all),
+                    String::from_utf8_lossy(&seen(&at_once))
+                );
+                let made = |admitted: &Admitted| format!("{:?}", admitted.reductions);
+                assert_eq!(made(&admitted), made(&at_once));
+                for receipt in admitted.receipts() {
+                    assert_eq!(receipt.bytes, whole.len() as u64, "what is stored keeps them");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_summary_of_a_stream_with_many_control_sequences_is_made_from_what_it_shows() {
+        let limits = builder()
+            .strip_ansi(true)
+            .summarizer(Arc::new(summarizer(|_, text: String| {
+                let text =
+                    format!("{} lines, clean: {}", text.lines().count(), !text.contains('\u{1b}'));
+                async move { Ok(Summary { text, usage: Usage::default() }) }
+            })))
+            .bands([Band::new(1_000, Summarize::default().into())])
+            .build()
+            .unwrap();
+        let (_, admitted) = stream(&limits, redrawn(500).as_bytes(), 100_000);
+        assert!(admitted.output.text().unwrap().ends_with("\n501 lines, clean: true"));
     }
 
     #[test]

@@ -318,7 +318,7 @@ fn what_was_no_sequence_is_found_where_control_sequences_are_taken_out() {
 fn hostile_patterns_take_linear_time() {
     // A match that could reach to the end of the payload from every line, and never does; or does.
     let log = "error x\n".repeat(200_000);
-    for pattern in ["(?s)[^z]*z|x", "(?s)error.*?done|x", "(?s)x.*x", r"(?s)x.*?\z"] {
+    for pattern in ["(?s)[^z]*z|x", "(?s)error.*?done|x", "(?s)e.*x", r"(?s)x.*?\z"] {
         let (store, handle) = holding(log.as_str());
         let args = json!({ "handle": handle, "pattern": pattern, "regex": true, "limit": 3 });
         for from_end in [false, true] {
@@ -459,6 +459,83 @@ fn control_sequences_are_taken_out_on_the_way_back_where_the_policy_says_so() {
     assert!(block_on(limits(true).read(&search)).ends_with("\n0: red\n"));
 }
 
+/// What lines are made of, line ends among them.
+const PIECES: &[&[u8]] = &[
+    b"\n",
+    b"\n",
+    b"\r\n",
+    b"error",
+    b"foo",
+    b"hello",
+    b":",
+    b" ",
+    b"\t",
+    b"a",
+    b"b",
+    "é".as_bytes(),
+    b"\xff",
+    b"",
+];
+
+/// Expressions that match a line end where they can, and those that say where a line ends.
+const PATTERNS: &[&str] = &[
+    "error[^:]",
+    "error[^:]*:",
+    r"\W",
+    r"^\s+foo",
+    r"\s$",
+    r"\s",
+    "hello$",
+    "^hello$",
+    "^$",
+    "$",
+    "",
+    "x*",
+    r"\b",
+    r"\B",
+    r"a\b",
+    r"\Aerror",
+    r"foo\z",
+    "(?-m)^foo$",
+    "(?s)error.*foo",
+    r"[\s\S]b",
+    "(?s-u:.)a",
+    r"a(\s|b)+a",
+    r"[^\n]",
+    r"(foo|[^a-z])+hello",
+];
+
+#[test]
+fn a_line_end_cannot_be_asked_for() {
+    for pattern in [r"foo\n", r"a\r?\n", "(a|\n\n)b", "[\n]"] {
+        let answer = ask("foo\n", json!({ "pattern": pattern, "regex": true }));
+        assert!(answer.contains("`$` stands for the end of a line"), "{pattern}: {answer}");
+    }
+}
+
+/// A line longer than what is looked through at once begins and ends once.
+#[test]
+fn the_ends_of_a_long_line_are_not_where_it_is_cut() {
+    let mut payload = format!("{}\n", "[1] ".repeat(1_500_000));
+    payload.push_str(&payload.clone());
+    let (store, handle) = holding(payload);
+    let stored = block_on(Stored::open(&store, &handle.parse().unwrap())).unwrap();
+    let half = stored.receipt().lines / 2;
+    for strip_ansi in [false, true] {
+        let found = |pattern, from| {
+            let pattern = Pattern::regex(pattern).unwrap();
+            let search = Search { pattern: &pattern, strip_ansi, limit: u64::MAX, bytes: u64::MAX };
+            let found = block_on(search.forward(&stored, from)).unwrap();
+            found.hits.iter().map(|hit| hit.line).collect::<Vec<_>>()
+        };
+        for pattern in [r"^\[", r"\A[^ ]"] {
+            assert_eq!(found(pattern, 0), [0, half], "{pattern}");
+            assert_eq!(found(pattern, 1), [half], "{pattern}");
+        }
+        assert_eq!(found("$", 0), [half - 1, 2 * half - 1]);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -489,6 +566,31 @@ proptest! {
                 prop_assert_eq!(back.hits.last().map(|hit| hit.line), Some(*last));
                 prop_assert_eq!(back.hits.len(), expected.len().min(2));
             }
+        }
+    }
+
+    /// A regular expression finds the lines that it matches by themselves.
+    #[test]
+    fn a_regular_expression_is_looked_for_in_each_line_by_itself(
+        pieces in prop::collection::vec(prop::sample::select(PIECES), 0..400),
+    ) {
+        let payload: Vec<u8> = pieces.concat();
+        let (store, handle) = holding(payload.clone());
+        let stored = block_on(Stored::open(&store, &handle.parse().unwrap())).unwrap();
+        for source in PATTERNS {
+            let alone = regex::bytes::RegexBuilder::new(source).multi_line(true).build().unwrap();
+            let lines = payload.split_inclusive(|byte| *byte == b'\n').map(|line| {
+                let line = line.strip_suffix(b"\n").unwrap_or(line);
+                line.strip_suffix(b"\r").unwrap_or(line)
+            });
+            let expected: Vec<u64> =
+                (0..).zip(lines).filter(|(_, line)| alone.is_match(line)).map(|(n, _)| n).collect();
+            let pattern = Pattern::regex(source).unwrap();
+            let search =
+                Search { pattern: &pattern, strip_ansi: false, limit: u64::MAX, bytes: u64::MAX };
+            let found = block_on(search.forward(&stored, 0)).unwrap();
+            let found: Vec<u64> = found.hits.iter().map(|hit| hit.line).collect();
+            prop_assert_eq!(found, expected, "{}", source);
         }
     }
 

@@ -3,9 +3,15 @@
 use std::path::Path;
 
 #[test]
-fn the_readmes_example_is_the_one_that_is_built() {
+fn the_readmes_examples_are_those_that_are_built() {
+    check("overspill/examples/round_trip.rs");
+    check("overspill-wire/examples/fit_history.rs");
+}
+
+#[track_caller]
+fn check(example: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let example = std::fs::read_to_string(root.join("examples/round_trip.rs")).unwrap();
+    let example = std::fs::read_to_string(root.join("..").join(example)).unwrap();
     let (_, body) = example.split_once("// README: from here on.\n").unwrap();
     let (body, _) = body.split_once("    // README: to here.\n").unwrap();
     let imports = example.lines().filter(|line| line.starts_with("use ")).map(str::to_owned);

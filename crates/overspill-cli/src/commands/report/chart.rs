@@ -224,6 +224,7 @@ const fn named(part: Part) -> (&'static str, &'static str) {
         Part::Whole => ("whole", "whole results"),
         Part::Excerpt => ("excerpt", "excerpts"),
         Part::Marker => ("marker", "markers"),
+        Part::Note => ("note", "notes"),
     }
 }
 

@@ -143,6 +143,29 @@ then = ["truncate"]"#), @r#"
 }
 
 #[test]
+fn cuts_without_room_to_say_so() {
+    insta::assert_snapshot!(errors(r#"[[bands]]
+over = 1
+action = "truncate"
+max_chars = 159
+
+[[tool.bash.bands]]
+over = 1
+action = "spill"
+then = { action = "truncate", max_chars = 40, keep = "head" }
+
+[[tool.sh.bands]]
+over = 1
+action = "truncate"
+max_chars = 160"#), @r#"
+    overspill.toml:4: "max_chars" in [[bands]] is 159, which leaves no room to say what was left out
+    hint: write 160 at least, such as 4000
+    overspill.toml:9: "max_chars" in then of [[tool.bash.bands]] is 40, which leaves no room to say what was left out
+    hint: write 160 at least, such as 4000
+    "#);
+}
+
+#[test]
 fn numbers_that_are_no_sizes() {
     insta::assert_snapshot!(errors(r#"[[bands]]
 over = -1
@@ -151,8 +174,8 @@ max_chars = 0
 keep_tail_lines = 1.0"#), @r#"
     overspill.toml:2: "over" in [[bands]] is negative
     hint: write a whole number, such as 10_000
-    overspill.toml:4: "max_chars" in [[bands]] is 0, which leaves nothing
-    hint: write how many characters stay, such as 4000
+    overspill.toml:4: "max_chars" in [[bands]] is 0, which leaves no room to say what was left out
+    hint: write 160 at least, such as 4000
     overspill.toml:5: "keep_tail_lines" in [[bands]] must be a whole number, not a number with a fraction
     hint: write a whole number, such as 10_000
     "#);

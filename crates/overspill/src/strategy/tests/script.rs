@@ -250,10 +250,15 @@ impl Script {
         }
         let mut messages: Vec<Said> = Vec::new();
         for (at, said) in now.into_iter().enumerate() {
-            messages.extend(notes.remove(&at).into_iter().flatten());
+            let mut before = notes.remove(&at).unwrap_or_default();
             let kept = history.messages()[at].entry_ids().zip(said.parts);
-            let kept: Vec<Part> =
+            let mut kept: Vec<Part> =
                 kept.filter(|(entry, _)| !gone[entry.0]).map(|(_, part)| part).collect();
+            if self.rules.responses_apart && said.role == Role::User && !kept.is_empty() {
+                let joined = before.drain(..).flat_map(|note| note.parts);
+                kept = joined.chain(kept).collect();
+            }
+            messages.extend(before);
             // An empty message stays unless it was dropped.
             if !kept.is_empty() || history.messages()[at].entries.is_empty() && !said.raw.is_empty()
             {
@@ -262,26 +267,16 @@ impl Script {
             }
         }
         messages.extend(notes.into_values().flatten());
-        let after = Self { rules: self.rules, messages };
-        if self.rules.responses_apart { after.joined() } else { after }
+        Self { rules: self.rules, messages }
     }
 
-    fn joined(self) -> Self {
-        let is_note = |said: &Said| {
-            said.role == Role::User && said.parts.iter().all(|part| part.entry().note().is_some())
-        };
-        let mut messages: Vec<Said> = Vec::new();
-        for said in self.messages {
-            match messages.last_mut() {
-                Some(last) if is_note(last) && said.role == Role::User => {
-                    let parts = [last.parts.clone(), said.parts].concat();
-                    let is_pinned = said.is_pinned;
-                    *last = Said { is_pinned, ..Said::new(Role::User, parts) };
-                }
-                _ => messages.push(said),
-            }
-        }
-        Self { messages, ..self }
+    /// The history as it is, one line for each message.
+    pub(in crate::strategy) fn lines(&self) -> String {
+        let lines = self.messages.iter().map(|said| {
+            let parts: Vec<String> = said.parts.iter().map(Part::picture).collect();
+            format!("{} {}\n", letter(said.role), parts.join(" | "))
+        });
+        lines.collect()
     }
 
     /// What a strategy does, one line for each message: kept, `-` dropped, `~` changed, `+` added.
@@ -324,16 +319,20 @@ impl Script {
                     None => part.picture(),
                 });
             }
-            let who = match said.role {
-                Role::System => 's',
-                Role::User => 'u',
-                Role::Assistant => 'a',
-                Role::Tool => 't',
-            };
+            let who = letter(said.role);
             let pin = if said.is_pinned { "!" } else { "" };
             let _ = writeln!(out, "{sign} {who}{pin} {}", parts.join(" | "));
         }
         out
+    }
+}
+
+fn letter(role: Role) -> char {
+    match role {
+        Role::System => 's',
+        Role::User => 'u',
+        Role::Assistant => 'a',
+        Role::Tool => 't',
     }
 }
 
@@ -353,11 +352,16 @@ fn short(text: &str) -> String {
         Regex::new(r#"\[overspill: ([^;\]]+), stored as [^;\]]+; read any part with [^\]]+?\)\. "#)
             .unwrap()
     });
+    static BARE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\[overspill: ([^;\]]+), stored as [^;\]]+\]").unwrap());
+    let text = &BARE.replace_all(text, "[$1]");
     static LONG: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\w+ )(\w+ ){8,}\w*").unwrap());
     static NOTE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"(?s)^<overspill-(\w+)>\n(.*)\n</overspill-\w+>$").unwrap());
-    let text = MARKER.replace_all(text, "[$1; ");
-    let text = NOTE.replace(&text, "<$1> $2");
+    let text = match NOTE.captures(text) {
+        Some(note) => format!("<{}> {}", &note[1], MARKER.replace_all(&note[2], "[stored; ")),
+        None => MARKER.replace_all(text, "[$1; ").into_owned(),
+    };
     let cut = |found: &Captures<'_>| {
         // Prose of ours is shown whole.
         let all = &found[0];
