@@ -404,16 +404,22 @@ Examples:
   overspill replay ~/.claude/projects
   overspill replay ~/.codex/sessions --policy headtail-2000,lean --by-session
   overspill replay run.jsonl --policy spill-2000-1000 --json
+  overspill replay ~/.claude/projects --long --model claude-sonnet-4-5 --html saved.html
 
-With --json: {\"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\"}], \"by_session\",
-\"skipped\", \"skipped_lines\": [{\"path\", \"lines\"}], \"unanswered\"}; the last three are why recordings
-could not be read, lines that are not valid JSON, and recordings in which the model never answers.
-Sizes are characters; reductions and shares are percent.")]
+The report of --html is one file that loads nothing and runs nothing of what was recorded. It shows
+the names of sessions and tools, and the beginnings of calls: look before you share it.
+
+With --json: {\"model\", \"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\",
+\"over_window\", \"dollars\"}], \"by_session\", \"skipped\", \"skipped_lines\": [{\"path\", \"lines\"}],
+\"unanswered\"}; the last three are why recordings could not be read, lines that are not valid JSON,
+and recordings in which the model never answers. Sizes are characters; reductions and shares are
+percent.")]
 pub(crate) struct Replay {
     /// Files and folders of recordings
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Policies to compare with none: default, lean, headtail-N, spill-N-M
+    /// Policies to compare with none: default, lean, headtail-N, spill-N-M, and above 50,000 tokens
+    /// sliding, clear, tiered
     #[arg(
         long,
         value_name = "NAMES",
@@ -427,6 +433,14 @@ pub(crate) struct Replay {
     /// Every session's figures too, where the last policy does worst first
     #[arg(long)]
     pub(crate) by_session: bool,
+    /// The model whose window and prices count; without it the window is 200,000 tokens, and costs
+    /// are 0.1 for what a cache serves and 1.25 for the rest
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Draw a report into this file: the sessions where the last policy does worst and best, and
+    /// where their tokens are
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Bring a conversation under a budget of tokens

@@ -16,6 +16,7 @@ mod read;
 mod read_tool;
 mod refit;
 mod replay;
+mod report;
 mod run;
 mod show;
 mod verify;

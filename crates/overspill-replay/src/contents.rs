@@ -29,6 +29,8 @@ pub struct Content {
     pub original: bool,
     /// Whether `text` shows a handle through which the whole item can be read.
     pub handle: bool,
+    /// Whether it is a note that a policy put there, and no item of the recording.
+    pub note: bool,
     /// Other items, not in view, that can be read through a handle in `text`.
     pub covers: Arc<[ItemId]>,
 }
@@ -71,7 +73,9 @@ impl Contents {
     /// be read.
     pub fn note(&mut self, note: &Item, covers: Vec<ItemId>) -> ContentId {
         let id = self.push(note, note.text.clone(), note.chars, true, false);
-        self.all[id.0 as usize].covers = covers.into();
+        let content = &mut self.all[id.0 as usize];
+        content.note = true;
+        content.covers = covers.into();
         self.originals.insert(note.id, id);
         id
     }
@@ -96,8 +100,8 @@ impl Contents {
     ) -> ContentId {
         let id = ContentId(self.all.len() as u32);
         let (item, kind, pair) = (item.id, item.kind, item.pair);
-        let covers = Arc::default();
-        self.all.push(Content { item, kind, pair, text, chars, original, handle, covers });
+        let (note, covers) = (false, Arc::default());
+        self.all.push(Content { item, kind, pair, text, chars, original, handle, note, covers });
         id
     }
 }

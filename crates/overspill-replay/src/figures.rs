@@ -153,7 +153,7 @@ impl Sum for Figures {
 pub struct Reduction {
     /// Characters that need not be sent.
     pub sent: f64,
-    /// Cost saved at Anthropic's prices.
+    /// Cost saved, by default at Anthropic's prices.
     pub cost: f64,
     /// The same with the read-backs paid.
     pub net_cost: f64,
@@ -170,9 +170,17 @@ pub struct Reduction {
 }
 
 impl Figures {
-    /// Compares with the figures of the same sessions under [`Keep`](crate::Keep).
+    /// Compares with the figures of the same sessions under [`Keep`](crate::Keep), at Anthropic's
+    /// prices.
     #[must_use]
     pub fn against(&self, none: &Self) -> Reduction {
+        self.against_at(none, Prices::ANTHROPIC)
+    }
+
+    /// Compares with the figures of the same sessions under [`Keep`](crate::Keep); `cost` and
+    /// `net_cost` are at these prices.
+    #[must_use]
+    pub fn against_at(&self, none: &Self, prices: Prices) -> Reduction {
         let saved =
             |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { 100.0 - 100.0 * part / whole };
         let share = |part: u64| match self.identifiers.used {
@@ -183,8 +191,8 @@ impl Figures {
             |traffic: &Traffic, prices| saved(traffic.cost(prices), none.traffic.cost(prices));
         Reduction {
             sent: saved(self.traffic.sent as f64, none.traffic.sent as f64),
-            cost: cost(&self.traffic, Prices::ANTHROPIC),
-            net_cost: cost(&self.net, Prices::ANTHROPIC),
+            cost: cost(&self.traffic, prices),
+            net_cost: cost(&self.net, prices),
             cost_openai: cost(&self.traffic, Prices::OPENAI),
             net_cost_openai: cost(&self.net, Prices::OPENAI),
             in_view: share(self.identifiers.in_view),
@@ -197,16 +205,60 @@ impl Figures {
 /// Re-enacts every request of a session under a policy, twice: as it was recorded, and with the
 /// read-backs that the policy would cause.
 pub fn evaluate(session: &Session, policy: &mut (impl Policy + ?Sized)) -> Figures {
-    let mut figures = Run::new(false).replay(session, policy);
+    evaluate_with(session, policy, |_| {})
+}
+
+/// [`evaluate`], and shows each request of both passes to an observer before the next is made.
+pub fn evaluate_with(
+    session: &Session,
+    policy: &mut (impl Policy + ?Sized),
+    mut observe: impl FnMut(&Request<'_>),
+) -> Figures {
+    let mut figures = Run::new(false).replay(session, policy, &mut observe);
     figures.sessions = 1;
     figures.net = figures.traffic;
     if figures.responses_missing > 0 {
-        let run = Run::new(true).replay(session, policy);
+        let run = Run::new(true).replay(session, policy, &mut observe);
         figures.net = run.traffic;
         figures.read_backs = run.read_backs;
         figures.read_back_chars = run.read_back_chars;
     }
     figures
+}
+
+/// One request, as an observer of [`evaluate_with`] sees it.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// Why it is made.
+    pub cause: Cause<'a>,
+    /// Which recorded request of the session it is, or comes before, counted from 0.
+    pub number: usize,
+    /// Whether it is the first of its segment.
+    pub first: bool,
+    /// The items that arrived since the last one.
+    pub new: &'a [Item],
+    /// What is sent.
+    pub view: &'a [ContentId],
+    /// How many contents at the start of the view are those of the request before.
+    pub shared: usize,
+    /// The contents that the view names.
+    pub contents: &'a Contents,
+    /// Characters that are sent.
+    pub sent: u64,
+    /// Those of them that stand in the shared part.
+    pub cached: u64,
+}
+
+/// Why a request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause<'a> {
+    /// It was recorded.
+    Recorded,
+    /// It was recorded, and is made again in the pass in which the model reads back.
+    RecordedAgain,
+    /// The model reads parts of these results back before the request with this number.
+    ReadBack(&'a [ItemId]),
 }
 
 /// What was found of one piece of evidence.
@@ -228,6 +280,8 @@ struct Run {
     texts: HashMap<ItemId, Arc<str>>,
     /// Results that brought back parts of another.
     brought_back: HashMap<ItemId, Vec<ItemId>>,
+    /// Recorded requests that were made.
+    recorded: usize,
     next_id: u32,
 }
 
@@ -244,23 +298,35 @@ impl Run {
             figures: Figures::default(),
             texts: HashMap::new(),
             brought_back: HashMap::new(),
+            recorded: 0,
             next_id: READ_BACK_IDS,
         }
     }
 
-    fn replay(mut self, session: &Session, policy: &mut (impl Policy + ?Sized)) -> Figures {
+    fn replay(
+        mut self,
+        session: &Session,
+        policy: &mut (impl Policy + ?Sized),
+        observe: &mut impl FnMut(&Request<'_>),
+    ) -> Figures {
         let items = session.segments.iter().flat_map(Segment::items);
         let last = items.map(|item| item.id.0).max().unwrap_or_default();
         self.next_id = self.next_id.max(last);
         for segment in &session.segments {
-            self.segment(segment, policy);
+            self.segment(segment, policy, observe);
         }
         self.figures.traffic = self.ledger.traffic;
         self.figures.invalid = self.ledger.invalid;
         self.figures
     }
 
-    fn segment(&mut self, segment: &Segment, policy: &mut (impl Policy + ?Sized)) {
+    fn segment(
+        &mut self,
+        segment: &Segment,
+        policy: &mut (impl Policy + ?Sized),
+        observe: &mut impl FnMut(&Request<'_>),
+    ) {
+        let cause = if self.read_back { Cause::RecordedAgain } else { Cause::Recorded };
         policy.start();
         self.texts.clear();
         self.brought_back.clear();
@@ -270,14 +336,38 @@ impl Run {
             let results = new.iter().filter(|item| item.kind == Kind::Result);
             self.texts.extend(results.map(|item| (item.id, item.text.clone())));
             let view = policy.request(&new, number, &mut self.contents);
-            self.ledger.account(view, &self.contents);
+            let sent = self.ledger.account(view, &self.contents);
+            observe(&Request {
+                cause,
+                number: self.recorded,
+                first: number == 0,
+                new: &new,
+                view,
+                shared: sent.shared,
+                contents: &self.contents,
+                sent: sent.chars,
+                cached: sent.cached,
+            });
             let missing = self.used(&turn.evidence);
             self.figures.responses_missing += u64::from(!missing.is_empty());
             if self.read_back && !missing.is_empty() {
                 let items = self.bring_back(&missing, number.checked_sub(1), policy.rerun_cap());
+                let read: Vec<ItemId> = missing.iter().map(|(item, ..)| *item).collect();
                 let view = policy.request(&items, number, &mut self.contents);
-                self.ledger.account(view, &self.contents);
+                let sent = self.ledger.account(view, &self.contents);
+                observe(&Request {
+                    cause: Cause::ReadBack(&read),
+                    number: self.recorded,
+                    first: false,
+                    new: &items,
+                    view,
+                    shared: sent.shared,
+                    contents: &self.contents,
+                    sent: sent.chars,
+                    cached: sent.cached,
+                });
             }
+            self.recorded += 1;
             new.clear();
             new.extend(turn.response.iter().chain(&turn.after).cloned());
         }
@@ -415,6 +505,14 @@ struct Ledger {
     halves: usize,
 }
 
+/// What one request sends.
+struct Sent {
+    /// Contents that are those of the request before.
+    shared: usize,
+    chars: u64,
+    cached: u64,
+}
+
 /// A call with its results.
 #[derive(Default)]
 struct Pair {
@@ -447,7 +545,7 @@ impl Ledger {
         }
     }
 
-    fn account(&mut self, view: &[ContentId], contents: &Contents) {
+    fn account(&mut self, view: &[ContentId], contents: &Contents) -> Sent {
         let shared = shared_prefix(&self.view, view);
         let at = |sums: &[u64], len: usize| len.checked_sub(1).map_or(0, |last| sums[last]);
         let cached = at(&self.sums, shared);
@@ -489,6 +587,7 @@ impl Ledger {
         self.traffic.cached += cached;
         self.traffic.peak = self.traffic.peak.max(sent);
         self.invalid += u64::from(self.halves > 0);
+        Sent { shared, chars: sent, cached }
     }
 
     /// Changes the count of a pair's half in view; gives the change in the number of half pairs.

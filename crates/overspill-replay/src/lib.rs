@@ -36,11 +36,15 @@ mod contents;
 mod policy;
 mod slices;
 mod figures;
+mod trace;
 
 pub use contents::{Content, ContentId, Contents, Reduced};
 pub use error::ReadError;
 pub use evidence::Evidence;
-pub use figures::{Figures, Prices, Recall, Reduction, Traffic, evaluate};
+pub use figures::{
+    Cause, Figures, Prices, Recall, Reduction, Request, Traffic, evaluate, evaluate_with,
+};
 pub use format::{Format, Recording, files, read, recording};
 pub use policy::{HeadTail, Keep, Mask, PerResult, Policy};
 pub use session::{Item, ItemId, Kind, PairId, Segment, Session, Turn};
+pub use trace::{Part, Parts, Stage, Trace, TracedResult};

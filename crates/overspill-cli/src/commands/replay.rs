@@ -8,48 +8,146 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use overspill::window::{self, WindowOptions};
-use overspill_replay::{Figures, ReadError, Reduction, Session, evaluate, files, recording};
+use overspill::window::{self, FALLBACK_WINDOW, ModelWindow, Source, WindowOptions};
+use overspill_replay::{
+    Cause, Figures, Prices, ReadError, Reduction, Session, Trace, evaluate_with, files, recording,
+};
 use serde::Serialize;
 
 use super::named::Named;
+use super::report::{self, Traced};
 use crate::cli;
 use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, Progress};
 
+/// What the requests are made to, in thought; as `--json` writes it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Model {
+    /// Its name, where one was given.
+    pub(super) name: Option<String>,
+    /// The tokens that a request may have.
+    pub(super) window: u64,
+    /// Dollars for a million tokens of input, where they are known.
+    pub(super) dollars: Option<Prices>,
+}
+
+impl Model {
+    /// The model of a name, and its window; without a name, the window that a model which nobody
+    /// knows is given: recordings seldom say which model it was.
+    fn named(name: Option<&str>) -> Result<(Self, ModelWindow), Failure> {
+        let known = window::resolve(name.unwrap_or_default(), &WindowOptions::default());
+        if let Some(name) = name
+            && known.source == Source::Fallback
+        {
+            return Err(Failure::usage(format!("nothing is known of a model {name:?}")).hint(
+                format!("name another, or none: the window is then {FALLBACK_WINDOW} tokens"),
+            ));
+        }
+        // Where a price of the cache is not known, what it holds costs what other input costs.
+        let prices = known.prices;
+        let dollars = prices.input.map(|input| Prices {
+            cached: prices.cache_read.unwrap_or(input),
+            fresh: prices.cache_write.unwrap_or(input),
+        });
+        let name = name.map(str::to_owned);
+        Ok((Self { name, window: known.input_budget, dollars }, known))
+    }
+
+    /// The prices that reductions are at.
+    pub(super) fn prices(&self) -> Prices {
+        self.dollars.unwrap_or(Prices::ANTHROPIC)
+    }
+}
+
+/// What the requests of a session cost; as `--json` writes it.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Dollars {
+    /// As they were recorded.
+    pub(super) cost: f64,
+    /// With the read-backs.
+    pub(super) net_cost: f64,
+}
+
 /// One policy's row; as `--json` writes it.
 #[derive(Debug, Serialize)]
-struct Row {
-    policy: String,
-    figures: Figures,
-    reduction: Reduction,
+pub(super) struct Row {
+    pub(super) policy: String,
+    pub(super) figures: Figures,
+    pub(super) reduction: Reduction,
+    /// Recorded requests that are larger than the window.
+    pub(super) over_window: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) dollars: Option<Dollars>,
+}
+
+impl Row {
+    fn new(named: &Named, seen: &Seen, none: &Seen, model: &Model) -> Self {
+        let dollars = |prices: Prices| {
+            // Prices are for a million tokens, of about four characters each.
+            let cost = |characters: f64| characters / 4.0 / 1e6;
+            let figures = &seen.figures;
+            Dollars {
+                cost: cost(figures.traffic.cost(prices)),
+                net_cost: cost(figures.net.cost(prices)),
+            }
+        };
+        Self {
+            policy: named.to_string(),
+            figures: seen.figures,
+            reduction: seen.figures.against_at(&none.figures, model.prices()),
+            over_window: seen.over_window,
+            dollars: model.dollars.map(dollars),
+        }
+    }
 }
 
 /// One session's rows; as `--json` writes it.
 #[derive(Debug, Serialize)]
-struct SessionRows {
-    path: PathBuf,
-    session: String,
-    format: &'static str,
-    rows: Vec<Row>,
+pub(super) struct SessionRows {
+    pub(super) path: PathBuf,
+    pub(super) session: String,
+    pub(super) format: &'static str,
+    pub(super) rows: Vec<Row>,
+    /// For each policy, where a report is asked for.
+    #[serde(skip)]
+    pub(super) traces: Vec<Traced>,
 }
 
+impl SessionRows {
+    /// What the last policy saves of the cost, read-backs paid.
+    pub(super) fn saved(&self) -> f64 {
+        self.rows.last().map_or(0.0, |row| row.reduction.net_cost)
+    }
+}
+
+/// Everything that was measured; as `--json` writes it.
 #[derive(Debug, Serialize)]
-struct Replayed {
-    sessions: u64,
-    requests: u64,
-    rows: Vec<Row>,
-    by_session: Vec<SessionRows>,
-    skipped: Vec<String>,
-    skipped_lines: Vec<SkippedLines>,
-    unanswered: Vec<PathBuf>,
+pub(super) struct Replayed {
+    pub(super) model: Model,
+    pub(super) sessions: u64,
+    pub(super) requests: u64,
+    pub(super) rows: Vec<Row>,
+    pub(super) by_session: Vec<SessionRows>,
+    pub(super) skipped: Vec<String>,
+    pub(super) skipped_lines: Vec<SkippedLines>,
+    pub(super) unanswered: Vec<PathBuf>,
+}
+
+impl Replayed {
+    /// The sessions, where the last policy does worst first; of equal ones, the larger first.
+    pub(super) fn worst_first(&self) -> Vec<&SessionRows> {
+        let sent = |rows: &SessionRows| rows.rows[0].figures.traffic.sent;
+        let mut sessions: Vec<&SessionRows> = self.by_session.iter().collect();
+        sessions.sort_by(|a, b| a.saved().total_cmp(&b.saved()).then(sent(b).cmp(&sent(a))));
+        sessions
+    }
 }
 
 /// Lines of a recording that are not valid JSON; as `--json` writes it.
 #[derive(Debug, Serialize)]
-struct SkippedLines {
-    path: PathBuf,
-    lines: usize,
+pub(super) struct SkippedLines {
+    pub(super) path: PathBuf,
+    pub(super) lines: usize,
 }
 
 pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Failure> {
@@ -58,13 +156,19 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
         policies.retain(|named| *named != Named::None);
         policies.insert(0, Named::None);
     }
+    let (model, window) = Model::named(args.model.as_deref())?;
     let mut paths = Vec::new();
     for path in &args.paths {
         path.metadata().map_err(|error| cannot_look_at(path, error))?;
         paths.extend(files(path)?);
     }
-    let Outcome { sessions, skipped, skipped_lines, unanswered, short } =
-        measure(&paths, &policies, args.long)?;
+    let task = Task {
+        policies: &policies,
+        only_long: args.long,
+        window: &window,
+        traced: args.html.is_some(),
+    };
+    let Outcome { sessions, skipped, skipped_lines, unanswered, short } = measure(&paths, &task)?;
     for error in &skipped {
         output::warning(error);
     }
@@ -95,36 +199,35 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
         let short = output::grouped(short);
         output::notice(&format!("sessions that are shorter than --long asks for: {short}"));
     }
-    let mut sums: Vec<Figures> = vec![Figures::default(); policies.len()];
-    for (_, figures) in &sessions {
-        for (sum, one) in sums.iter_mut().zip(figures) {
-            *sum += *one;
+    let mut sums: Vec<Seen> = policies.iter().map(|_| Seen::default()).collect();
+    for session in &sessions {
+        for (sum, one) in sums.iter_mut().zip(&session.seen) {
+            sum.figures += one.figures;
+            sum.over_window += one.over_window;
         }
     }
-    let rows = |figures: &[Figures]| -> Vec<Row> {
-        let rows = policies.iter().zip(figures).map(|(named, one)| Row {
-            policy: named.to_string(),
-            figures: *one,
-            reduction: one.against(&figures[0]),
-        });
-        rows.collect()
+    let rows = |seen: &[Seen]| -> Vec<Row> {
+        let rows = policies.iter().zip(seen);
+        rows.map(|(named, one)| Row::new(named, one, &seen[0], &model)).collect()
     };
     let replayed = Replayed {
-        sessions: sums[0].sessions,
-        requests: sums[0].traffic.requests,
+        sessions: sums[0].figures.sessions,
+        requests: sums[0].figures.traffic.requests,
         rows: rows(&sums),
         by_session: sessions
             .into_iter()
-            .map(|((path, session, format), figures)| SessionRows {
-                path,
-                session,
-                format,
-                rows: rows(&figures),
+            .map(|measured| SessionRows {
+                rows: rows(&measured.seen),
+                traces: measured.seen.into_iter().filter_map(|seen| seen.trace).collect(),
+                path: measured.path,
+                session: measured.session,
+                format: measured.format,
             })
             .collect(),
         skipped: skipped.iter().map(ToString::to_string).collect(),
         skipped_lines,
         unanswered,
+        model,
     };
 
     let mut out = Out::new();
@@ -136,6 +239,11 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
         print(&mut out, &replayed, args.by_session)?;
     }
     out.flush()?;
+    if let Some(file) = args.html.as_ref().filter(|_| replayed.sessions > 0) {
+        std::fs::write(file, report::html(&replayed)).map_err(|error| {
+            Failure::from(error).context(format!("{} cannot be written", file.display()))
+        })?;
+    }
     Ok(if replayed.sessions == 0 { NOT_DONE } else { 0 })
 }
 
@@ -146,16 +254,12 @@ fn print(out: &mut Out, replayed: &Replayed, by_session: bool) -> Result<(), Fai
         output::grouped(replayed.requests),
         output::grouped(replayed.rows[0].figures.traffic.sent / 4)
     ))?;
-    let head =
-        ["POLICY", "SENT", "COST", "NET COST", "IN VIEW", "WITH LINE", "REACHABLE", "READ-BACKS"];
-    let right = [1, 2, 3, 4, 5, 6, 7];
+    let mut head = HEAD.to_vec();
+    head.extend(replayed.model.dollars.map(|_| "NET DOLLARS"));
+    let right: Vec<usize> = (1..head.len()).collect();
     out.text(&output::table(&head, &right, replayed.rows.iter().map(cells).collect()))?;
     if by_session {
-        // Where the last policy does worst comes first.
-        let mut sessions: Vec<&SessionRows> = replayed.by_session.iter().collect();
-        let worst = |rows: &SessionRows| rows.rows.last().map_or(0.0, |row| row.reduction.net_cost);
-        sessions.sort_by(|a, b| worst(a).total_cmp(&worst(b)));
-        for session in sessions {
+        for session in replayed.worst_first() {
             out.text(&format!(
                 "\n{} ({}, {} requests)",
                 session.path.display(),
@@ -165,20 +269,56 @@ fn print(out: &mut Out, replayed: &Replayed, by_session: bool) -> Result<(), Fai
             out.text(&output::table(&head, &right, session.rows.iter().map(cells).collect()))?;
         }
     }
-    out.text(
-        "\nIn percent. SENT, COST and NET COST are saved against `none`; IN VIEW and after are shares of the\n\
-         identifiers a response used that only an earlier tool result had shown.",
-    )?;
+    for row in replayed.rows.iter().filter(|row| row.figures.invalid > 0) {
+        out.text(&format!(
+            "\n{} requests of {} hold a call without its result, or a result without its call: \
+             providers refuse them.",
+            output::grouped(row.figures.invalid),
+            row.policy
+        ))?;
+    }
+    let (whose, costs) = match &replayed.model.name {
+        Some(name) => (format!("{name} takes"), format!(" at the prices of {name} for input")),
+        None => ("a model takes, if no --model is named".to_owned(), String::new()),
+    };
+    out.text(&format!(
+        "\nIn percent. SENT, COST and NET COST are saved against `none`{}; IN VIEW and after are shares of the\n\
+         identifiers a response used that only an earlier tool result had shown. OVER: requests over the\n\
+         {} tokens that {whose}.",
+        replayed.model.dollars.map_or("", |_| &costs),
+        output::grouped(replayed.model.window),
+    ))?;
     Ok(())
 }
+
+const HEAD: [&str; 9] = [
+    "POLICY",
+    "SENT",
+    "COST",
+    "NET COST",
+    "IN VIEW",
+    "WITH LINE",
+    "REACHABLE",
+    "READ-BACKS",
+    "OVER",
+];
 
 fn cells(row: &Row) -> Vec<String> {
     let r = &row.reduction;
     let mut cells = vec![row.policy.clone()];
     let numbers = [r.sent, r.cost, r.net_cost, r.in_view, r.with_line, r.reachable];
-    cells.extend(numbers.map(|number| format!("{number:.1}")));
+    cells.extend(numbers.map(percent));
     cells.push(output::grouped(row.figures.read_backs));
+    cells.push(output::grouped(row.over_window));
+    cells.extend(row.dollars.map(|dollars| self::dollars(dollars.net_cost)));
     cells
+}
+
+/// A percentage as it is shown everywhere.
+pub(super) fn percent(number: f64) -> String {
+    // What rounds to nothing has no sign.
+    let text = format!("{number:.1}");
+    if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
 fn cannot_look_at(path: &Path, error: io::Error) -> Failure {
@@ -194,7 +334,7 @@ fn cannot_look_at(path: &Path, error: io::Error) -> Failure {
 #[derive(Debug, Default)]
 struct Outcome {
     /// The figures of each session under each policy.
-    sessions: Measured,
+    sessions: Vec<Measured>,
     /// Why recordings could not be read.
     skipped: Vec<ReadError>,
     skipped_lines: Vec<SkippedLines>,
@@ -204,11 +344,41 @@ struct Outcome {
     short: u64,
 }
 
-type Measured = Vec<((PathBuf, String, &'static str), Vec<Figures>)>;
+/// Dollars as they are shown everywhere.
+pub(super) fn dollars(number: f64) -> String {
+    format!("{number:.2}")
+}
+
+/// What is to be done with each session.
+struct Task<'a> {
+    policies: &'a [Named],
+    only_long: bool,
+    /// The window of the model that the requests are made to.
+    window: &'a ModelWindow,
+    /// Whether a report needs to see what happened along the way.
+    traced: bool,
+}
+
+/// What one policy did to one session, or to many.
+#[derive(Debug, Default)]
+struct Seen {
+    figures: Figures,
+    over_window: u64,
+    trace: Option<Traced>,
+}
+
+/// A session, and what each policy did to it.
+#[derive(Debug)]
+struct Measured {
+    path: PathBuf,
+    session: String,
+    format: &'static str,
+    seen: Vec<Seen>,
+}
 
 /// Replays every session under every policy, on as many threads as there are cores. What comes
 /// out is in the order of the files.
-fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Outcome, Failure> {
+fn measure(paths: &[PathBuf], task: &Task<'_>) -> Result<Outcome, Failure> {
     let sizes: Vec<u64> =
         paths.iter().map(|path| path.metadata().map_or(0, |meta| meta.len())).collect();
     let progress = Mutex::new((Progress::of_bytes("replaying", sizes.iter().sum()), 0));
@@ -220,7 +390,7 @@ fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Out
             let Some(path) = paths.get(i) else { return Ok(()) };
             let outcome = match recording(path) {
                 Ok(recording) => {
-                    let measured = replay_all(&recording.sessions, policies, only_long)?;
+                    let measured = replay_all(&recording.sessions, task)?;
                     Ok((recording.skipped_lines, recording.sessions.len(), measured))
                 }
                 Err(error) => Err(error),
@@ -265,21 +435,31 @@ fn measure(paths: &[PathBuf], policies: &[Named], only_long: bool) -> Result<Out
     Ok(all)
 }
 
-fn replay_all(
-    sessions: &[Session],
-    policies: &[Named],
-    only_long: bool,
-) -> Result<Measured, Failure> {
-    // The recordings seldom say which model it was; what nobody knows has the usual window.
-    let window = window::resolve("", &WindowOptions::default());
-    let mut measured = Vec::new();
-    for session in sessions.iter().filter(|session| !only_long || session.is_long()) {
-        let figures = policies
-            .iter()
-            .map(|named| Ok(evaluate(session, &mut *named.policy(&window)?)))
-            .collect::<Result<Vec<_>, Failure>>()?;
-        let name = (session.path.clone(), session.sub.clone(), session.format.name());
-        measured.push((name, figures));
-    }
-    Ok(measured)
+fn replay_all(sessions: &[Session], task: &Task<'_>) -> Result<Vec<Measured>, Failure> {
+    let sessions = sessions.iter().filter(|session| !task.only_long || session.is_long());
+    let measured = sessions.map(|session| {
+        let seen = task.policies.iter().map(|named| replay_one(session, named, task));
+        Ok(Measured {
+            path: session.path.clone(),
+            session: session.sub.clone(),
+            format: session.format.name(),
+            seen: seen.collect::<Result<_, Failure>>()?,
+        })
+    });
+    measured.collect()
+}
+
+fn replay_one(session: &Session, named: &Named, task: &Task<'_>) -> Result<Seen, Failure> {
+    // A token is estimated at four characters.
+    let window_chars = task.window.input_budget.saturating_mul(4);
+    let mut over_window = 0;
+    let mut trace = task.traced.then(Trace::default);
+    let figures = evaluate_with(session, &mut *named.policy(task.window)?, |request| {
+        let is_over = request.cause == Cause::Recorded && request.sent > window_chars;
+        over_window += u64::from(is_over);
+        if let Some(trace) = &mut trace {
+            trace.observe(request);
+        }
+    });
+    Ok(Seen { figures, over_window, trace: trace.map(|trace| Traced::of(&trace)) })
 }

@@ -7,6 +7,7 @@ mod presets;
 mod prune;
 mod reading;
 mod replay;
+mod report;
 mod run;
 mod settings;
 mod signals;
