@@ -6,15 +6,16 @@ use std::process::{Child, Stdio};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Bench, numbers};
+use crate::bench::{Bench, OVERSPILL, numbers};
 
 /// Starts `overspill` on a script, and returns when the script has written into the pipe that it
-/// finds as `$READY`.
+/// finds as `$READY`. No signal is ignored, as it would be where the tests run under `nohup`.
 fn started(bench: &Bench, args: &[&str], script: &str) -> Child {
     let ready = bench.path("ready");
     mkfifoat(CWD, &ready, Mode::RUSR | Mode::WUSR).unwrap();
-    let args = [args, &["sh", "-c", script]].concat();
-    let child = bench.command(&args).env("READY", &ready).stdout(Stdio::piped()).spawn().unwrap();
+    let args = [&["--default-signal", OVERSPILL], args, &["sh", "-c", script]].concat();
+    let mut env = bench.program("env", &args);
+    let child = env.env("READY", &ready).stdout(Stdio::piped()).spawn().unwrap();
     drop(File::open(ready).unwrap());
     child
 }
@@ -76,7 +77,7 @@ fn a_signal_that_is_ignored_stays_ignored() {
     let bench = Bench::new();
     let script = r#"trap "" HUP; exec "$0" run -- sh -c 'kill -HUP $$; echo alive'"#;
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", script, crate::bench::OVERSPILL]).env("HOME", bench.home());
+    shell.args(["-c", script, OVERSPILL]).env("HOME", bench.home());
     assert_eq!(shell.output().unwrap().stdout, b"alive\n");
 }
 
