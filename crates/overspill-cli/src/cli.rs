@@ -181,8 +181,8 @@ Examples:
   overspill read cli/cargo --pattern error --context 3
   overspill read cli/curl --json-path '$.items[?@.id == 7]'
 
-A handle may be shortened to its beginning, or to the beginning of its digest, where that names
-one payload only. With --json: {\"handle\", \"answer\"}.")]
+The name of a call, as in cli/cargo, is its newest payload. Else a handle may be shortened to its
+beginning, or to the beginning of its digest, where that names one payload only. With --json: {\"handle\", \"answer\"}.")]
 pub(crate) struct Read {
     /// The handle, from a marker or from `overspill list`
     pub(crate) handle: String,

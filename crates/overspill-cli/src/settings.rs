@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use overspill::config::{Config, ConfigError, Preset, StoreConfig};
-use overspill::store::{BlobName, ByteRange, Slice, Stage, Store, StoreError};
+use overspill::store::{BlobName, ByteRange, Retention, Slice, Stage, Store, StoreError};
 use overspill::summary::SummaryError;
 use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
 use overspill_store::LocalStore;
@@ -24,6 +24,10 @@ const FILE: &str = "overspill.toml";
 /// The run that handles begin with when nobody names one. It is always the same, so that the same
 /// output of the same command gives the same handle.
 const RUN: &str = "cli";
+
+const NOT_OF_A_PROJECT: &str = "[retention] of a project's file does not count for a store that \
+    other projects use too; name a store of its own under [store], or move it to the file in the \
+    user's configuration folder";
 
 /// What everything comes to.
 #[derive(Debug)]
@@ -170,6 +174,22 @@ impl Settings {
         Ok(Self { config, file, run, store, overrides })
     }
 
+    /// When payloads expire; or why the file's limits do not count: they would for the whole store,
+    /// and nobody's checkout deletes what other projects stored.
+    pub(crate) fn retention(&self) -> Result<Retention, &'static str> {
+        let retention = self.config.retention;
+        let found = self.file.as_ref().map(|file| file.origin);
+        let in_project = matches!(found, Some(Origin::CurrentFolder | Origin::FolderAbove));
+        let of_file = match &self.store {
+            StoreRoot::At(path, Origin::File) => !is_shared(path),
+            _ => false,
+        };
+        if in_project && !of_file && !retention.is_forever() {
+            return Err(NOT_OF_A_PROJECT);
+        }
+        Ok(retention)
+    }
+
     /// Opens the store, for a command that needs it.
     pub(crate) fn open_store(&self) -> Result<LocalStore, Failure> {
         match &self.store {
@@ -194,7 +214,8 @@ impl Settings {
     /// The policy, for a command that must not fail because of its store or for want of a model;
     /// and the store it writes to, if that could be opened, which sweeps itself.
     pub(crate) fn limits(&self) -> Result<(ToolOutputLimits, Option<LocalStore>), Failure> {
-        let opened = self.open_store().map(|store| store.with_retention(self.config.retention));
+        let retention = self.retention().unwrap_or_default();
+        let opened = self.open_store().map(|store| store.with_retention(retention));
         let (store, local): (Arc<dyn Store>, _) = match opened {
             Ok(store) => (Arc::new(store.clone()), Some(store)),
             Err(failure) => {
@@ -314,6 +335,13 @@ fn store_root(common: &cli::Common, config: &Config, file: Option<&FoundFile>) -
         // A kind of store that this command line does not know is in no file that it can read.
         _ => StoreRoot::Memory,
     }
+}
+
+/// Whether a folder is the store that all projects share, by whatever name.
+fn is_shared(store: &Path) -> bool {
+    let shared = user_folder("XDG_DATA_HOME", ".local/share");
+    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    shared.is_some_and(|shared| real(&shared) == real(store))
 }
 
 /// Overspill's part of a folder of the user's: the one an XDG variable names, else its usual place

@@ -33,7 +33,7 @@ impl Shelf {
     }
 
     /// The handle that `text` is, or the only one that it is the beginning of, or whose digest it
-    /// is the beginning of.
+    /// is the beginning of. The name of a call is its newest payload.
     pub(crate) fn handle(&self, text: &str) -> Result<Handle, Failure> {
         // People and models copy the quotes around a handle too.
         let text = text.trim_matches(|c: char| c.is_whitespace() || "\"'`<>".contains(c));
@@ -43,27 +43,34 @@ impl Shelf {
         if text.is_empty() {
             return Err(Failure::usage("the handle is empty").hint(self.where_to_look()));
         }
-        let all = block_on(self.store.list(None))?;
-        let mut found: Vec<Handle> = all.into_iter().map(|(handle, _)| handle).collect();
-        let digest = |handle: &Handle| handle.as_str().rsplit('.').next().map(str::to_owned);
-        found.retain(|handle| {
-            handle.as_str().starts_with(text)
-                || digest(handle).is_some_and(|digest| digest.starts_with(text))
+        let mut found = block_on(self.store.list(None))?;
+        found.retain(|(handle, _)| {
+            let is_digest = |(_, digest): (&str, &str)| digest.starts_with(text);
+            handle.as_str().starts_with(text) || parts(handle).is_some_and(is_digest)
         });
+        // Newest first; of one moment, by name, so that the answer is always the same.
+        found.sort_by(|(a, of_a), (b, of_b)| {
+            of_b.modified.cmp(&of_a.modified).then_with(|| a.as_str().cmp(b.as_str()))
+        });
+        let of_call = |handle: &Handle| parts(handle).is_some_and(|(call, _)| call == text);
+        if let Some((newest, _)) = found.iter().find(|(handle, _)| of_call(handle)) {
+            return Ok(newest.clone());
+        }
         match found.as_slice() {
-            [handle] => Ok(handle.clone()),
+            [(handle, _)] => Ok(handle.clone()),
             [] => {
                 Err(Failure::new(format!("nothing is stored as {text:?}"))
                     .hint(self.where_to_look()))
             }
             several => {
-                let names: Vec<&str> = several.iter().take(NAMED).map(Handle::as_str).collect();
+                let names: Vec<&str> =
+                    several.iter().take(NAMED).map(|(handle, _)| handle.as_str()).collect();
                 let more = match several.len().saturating_sub(NAMED) {
                     0 => String::new(),
                     more => format!(" and {more} more"),
                 };
                 Err(Failure::new(format!("{text:?} could be {} payloads", several.len()))
-                    .hint(format!("say which: {}{more}", names.join(", "))))
+                    .hint(format!("say which, newest first: {}{more}", names.join(", "))))
             }
         }
     }
@@ -91,4 +98,9 @@ impl Shelf {
     fn where_to_look(&self) -> String {
         format!("`overspill list` shows what is stored in {}", self.place)
     }
+}
+
+/// The call of a handle, with its run, and its digest.
+fn parts(handle: &Handle) -> Option<(&str, &str)> {
+    handle.as_str().rsplit_once('.')
 }

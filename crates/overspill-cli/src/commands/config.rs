@@ -87,6 +87,9 @@ fn notes(settings: &Settings) -> Vec<String> {
     if let Err(failure) = settings.open_store() {
         notes.push(failure.to_string());
     }
+    if let Err(why) = settings.retention() {
+        notes.push(why.to_owned());
+    }
     if summarizes(&settings.config) {
         notes.push(
             "the command line has no model to summarize with; what stands behind `then` runs instead"

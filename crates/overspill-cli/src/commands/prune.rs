@@ -49,7 +49,10 @@ pub(crate) fn prune(common: &cli::Common, args: &cli::Prune) -> Result<u8, Failu
     let shelf = Shelf::open(&settings)?;
     // One limit on the command line is all there is: the file's other one was not meant.
     let retention = match (args.older_than, args.max_size) {
-        (None, None) => settings.config.retention,
+        (None, None) => settings.retention().unwrap_or_else(|why| {
+            output::notice(why);
+            Retention::default()
+        }),
         (age, size) => Retention { max_age: age.map(|it| it.0), max_bytes: size.map(|it| it.0) },
     };
 

@@ -28,6 +28,15 @@ impl Bench {
         bench
     }
 
+    /// A bench with the user's own configuration file.
+    pub(crate) fn with_user_file(text: &str) -> Self {
+        let bench = Self::new();
+        let folder = bench.home().join(".config/overspill");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("overspill.toml"), text).unwrap();
+        bench
+    }
+
     /// A file in the current folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join("work").join(name)

@@ -24,7 +24,7 @@ fn stored(bench: &Bench, tool: &str, lines: u32) -> String {
 
 #[test]
 fn a_dry_run_shows_what_goes_and_what_stays() {
-    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let bench = Bench::with_user_file("[retention]\nmax_age = \"30d\"\n");
     assert_picture!(bench.picture(&["prune"]));
     let (old, young) = (stored(&bench, "old", 5_000), stored(&bench, "young", 6_000));
     backdate(&bench, &old, 40);
@@ -43,8 +43,49 @@ fn a_dry_run_shows_what_goes_and_what_stays() {
 }
 
 #[test]
-fn flags_go_before_the_file() {
+fn a_projects_file_does_not_delete_what_other_projects_stored() {
     let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let other = stored(&bench, "other", 5_000);
+    backdate(&bench, &other, 40);
+    // Storing would sweep.
+    let store = |tool: &str| {
+        let mut pipe = bench.assert(&["pipe", "--tool", tool]);
+        pipe.write_stdin(numbers(5_000)).assert().success();
+    };
+    store("another");
+    let (all, share) = (bench.home().join("all"), bench.home().join(".local/share"));
+    std::os::unix::fs::symlink(&share, &all).unwrap();
+    // From a folder below, and where the file names the shared store, by another name.
+    for file in [String::new(), format!("[store]\npath = {:?}\n", all.join("overspill"))] {
+        bench.write("overspill.toml", format!("{file}[retention]\nmax_age = \"30d\"\n"));
+        store("another");
+        assert_picture!(bench.picture(&["prune"]));
+        let mut below = bench.command(&["prune", "--json"]);
+        fs::create_dir_all(bench.path("below")).unwrap();
+        let output = below.current_dir(bench.path("below")).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["expired"], serde_json::json!([]));
+        let checked = bench.json(&["config", "check", "--json"]);
+        let note = checked["notes"][0].as_str().unwrap();
+        assert!(note.contains("does not count for a store that other projects use"), "{note}");
+    }
+    assert_eq!(bench.stdout(&["export", &other]), numbers(5_000));
+
+    // What the user names counts, and so does a file's limit for its own store.
+    let file = bench.path("overspill.toml");
+    let named = ["prune", "-n", "--json", "--config", file.to_str().unwrap()];
+    assert_eq!(bench.json(&named)["expired"][0]["handle"], other.as_str());
+    bench.write("overspill.toml", "[store]\npath = \"own\"\n[retention]\nmax_age = \"30d\"\n");
+    store("own");
+    let own = bench.handle();
+    let then = SystemTime::now() - DAY * 40;
+    File::open(bench.path("own").join(&own)).unwrap().set_modified(then).unwrap();
+    assert_eq!(bench.json(&["prune", "--json"])["expired"][0]["handle"], own.as_str());
+}
+
+#[test]
+fn flags_go_before_the_file() {
+    let bench = Bench::with_user_file("[retention]\nmax_age = \"30d\"\n");
     let (a, b) = (stored(&bench, "a", 5_000), stored(&bench, "b", 6_000));
     backdate(&bench, &a, 8);
     backdate(&bench, &b, 50);
@@ -138,7 +179,7 @@ fn what_crashes_left_is_cleaned_and_lost_indexes_are_built_again() {
 
 #[test]
 fn run_and_pipe_sweep_when_it_is_time() {
-    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let bench = Bench::with_user_file("[retention]\nmax_age = \"30d\"\n");
     let old = stored(&bench, "old", 5_000);
     backdate(&bench, &old, 31);
     let stamp = bench.store().join(".swept");

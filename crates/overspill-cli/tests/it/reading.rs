@@ -1,8 +1,9 @@
 //! The commands that read back: `read`, `grep`, `list`, `show`, `verify`, `export`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::process::Stdio;
+use std::time::{Duration, SystemTime};
 
 use crate::bench::{Bench, assert_picture, numbers};
 
@@ -53,8 +54,26 @@ fn a_handle_may_be_shortened_where_it_names_one_payload() {
     for short in ["cli/seq", "cli", &handle[..15], digest, &digest[..6], &format!("`{handle}`")] {
         assert_eq!(bench.stdout(&["read", short]), whole, "{short}");
     }
-    bench.assert(&["pipe", "--tool", "seq"]).write_stdin(numbers(6_000)).assert().success();
-    assert_picture!(bench.picture(&["read", "cli/seq"]));
+}
+
+#[test]
+fn the_name_of_a_call_is_its_newest_payload() {
+    let bench = Bench::new();
+    let first = bench.stored_numbers(5_000);
+    let name = |lines: u32| {
+        bench.assert(&["pipe", "--tool", "seq"]).write_stdin(numbers(lines)).assert().success();
+        bench.stdout(&["export", "cli/seq"])
+    };
+    assert_eq!(name(6_000), numbers(6_000));
+    // The same again is stored once, and is the newest again.
+    assert_eq!(name(5_000), numbers(5_000));
+    let long_ago = SystemTime::now() - Duration::from_secs(3_600);
+    File::open(bench.store().join(&first)).unwrap().set_modified(long_ago).unwrap();
+    assert_eq!(bench.stdout(&["export", "cli/seq"]), numbers(6_000));
+    // What begins several names is none of them.
+    assert_picture!(bench.picture(&["read", "cli/se"]));
+    bench.assert(&["pipe", "--tool", "seqs"]).write_stdin(numbers(7_000)).assert().success();
+    assert_eq!(bench.stdout(&["export", "cli/seq"]), numbers(6_000));
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn without_threads_a_command_is_not_started() {
 
 #[test]
 fn without_threads_all_else_works() {
-    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let bench = Bench::with_user_file("[retention]\nmax_age = \"30d\"\n");
     let handle = bench.stored_numbers(5_000);
     for args in [
         &["list"][..],
@@ -348,7 +348,7 @@ fn without_threads_all_else_works() {
 
 #[test]
 fn without_files_a_command_is_not_started() {
-    let bench = Bench::with_file("[retention]\nmax_age = \"30d\"\n");
+    let bench = Bench::with_user_file("[retention]\nmax_age = \"30d\"\n");
     let mut refusals = 0;
     for files in 3..20 {
         let made = bench.path("made");
