@@ -395,5 +395,9 @@ fn the_outputs_in_the_documentation_are_what_pipe_prints() {
         let printed = String::from_utf8(piped.success().get_output().stdout.clone()).unwrap();
         let block = format!("```text\n{}\n```\n", printed.trim_end());
         assert!(page.contains(&block), "docs/excerpts.md is to show this:\n{block}");
+        let count = printed.chars().count();
+        let count = format!("{},{:03}", count / 1_000, count % 1_000);
+        let after = [format!("after, {count}"), format!("after,\n{count}")];
+        assert!(after.iter().any(|said| page.contains(said)), "{name} is {count} characters after");
     }
 }
