@@ -182,6 +182,30 @@ pub(crate) fn grouped(n: u64) -> String {
     indicatif::HumanCount(n).to_string()
 }
 
+/// So many things of a kind.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {what}{s}", grouped(count))
+}
+
+/// Words in lines of at most a hundred characters.
+pub(crate) fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut lines = String::with_capacity(text.len());
+    let mut width = 0;
+    for word in text.split_whitespace() {
+        let chars = word.chars().count();
+        if width > 0 {
+            let fits = width + 1 + chars <= WIDTH;
+            lines.push(if fits { ' ' } else { '\n' });
+            width = if fits { width + 1 } else { 0 };
+        }
+        lines.push_str(word);
+        width += chars;
+    }
+    lines
+}
+
 /// How long ago, in the largest unit that fits.
 pub(crate) fn age(since: SystemTime) -> String {
     let seconds = since.elapsed().unwrap_or_default().as_secs();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use overspill::config::Preset;
+use overspill::config::{Config, Preset};
 use overspill::fit::Fitter;
 use overspill::strategy::{
     ClearToolResults, Keep, Limit, SlidingWindow, Strategy, Tiered, Trigger, Triggered,
@@ -42,6 +42,8 @@ pub(crate) enum Named {
     Tiered,
     /// What a preset does, to every result and to the history.
     Preset(Preset),
+    /// What the configuration does.
+    Config,
 }
 
 impl FromStr for Named {
@@ -56,6 +58,7 @@ impl FromStr for Named {
             "sliding" => return Ok(Self::Sliding),
             "clear" => return Ok(Self::Clear),
             "tiered" => return Ok(Self::Tiered),
+            "config" => return Ok(Self::Config),
             _ => {}
         }
         if let Some([over]) = name.strip_prefix("headtail-").and_then(numbers).as_deref() {
@@ -67,7 +70,7 @@ impl FromStr for Named {
             return Ok(Self::Spill(*over as u64, *view));
         }
         name.parse().map(Self::Preset).map_err(|_| {
-            "it must be none, default, lean, headtail-N (over N characters, 500 of each end), \
+            "it must be none, default, lean, config (what the configuration says), headtail-N (over N characters, 500 of each end), \
              spill-N-M (from N characters on, M stay with the marker; M over 200), sliding, clear or \
              tiered (above 50,000 tokens)"
                 .to_owned()
@@ -85,13 +88,18 @@ impl fmt::Display for Named {
             Self::Clear => f.write_str("clear"),
             Self::Tiered => f.write_str("tiered"),
             Self::Preset(preset) => f.write_str(preset.name()),
+            Self::Config => f.write_str("config"),
         }
     }
 }
 
 impl Named {
     /// What it does to a session, for a model with this window.
-    pub(super) fn policy(&self, window: &ModelWindow) -> Result<Box<dyn Policy>, Failure> {
+    pub(super) fn policy(
+        &self,
+        window: &ModelWindow,
+        config: &Config,
+    ) -> Result<Box<dyn Policy>, Failure> {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let limits = |bands: &[Band]| {
             let builder = ToolOutputLimits::builder().store(Arc::clone(&store));
@@ -124,6 +132,12 @@ impl Named {
                 let bands: Vec<Band> = preset.bands(&Unit::Characters).iter().cloned().collect();
                 let fitter = Fitter::preset(*preset, Arc::clone(&store), window);
                 Box::new(Refit::new(Some(limits(&bands)?), fitter))
+            }
+            Self::Config if !config.enabled => Box::new(overspill_replay::Keep::default()),
+            Self::Config => {
+                let builder = ToolOutputLimits::builder().config(config).store(Arc::clone(&store));
+                let fitter = Fitter::preset(config.preset, Arc::clone(&store), window);
+                Box::new(Refit::new(Some(builder.build()?), fitter))
             }
         })
     }

@@ -1,6 +1,6 @@
 //! `overspill replay`: what a policy would have saved and kept in recorded sessions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use overspill::config::Config;
 use overspill::window::{self, FALLBACK_WINDOW, ModelWindow, Source, WindowOptions};
 use overspill_replay::{
     Cause, Figures, Prices, ReadError, Reduction, Session, Trace, evaluate_with, files, recording,
@@ -19,6 +20,7 @@ use super::report::{self, Traced};
 use crate::cli;
 use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, Progress};
+use crate::settings::Settings;
 
 /// What the requests are made to, in thought; as `--json` writes it.
 #[derive(Debug, Clone, Serialize)]
@@ -114,6 +116,12 @@ pub(super) struct SessionRows {
 }
 
 impl SessionRows {
+    /// Whether the last policy left everything as it was.
+    pub(super) fn is_idle(&self) -> bool {
+        let traffic = |row: Option<&Row>| row.map(|row| row.figures.traffic);
+        traffic(self.rows.last()) == traffic(self.rows.first())
+    }
+
     /// What the last policy saves of the cost, read-backs paid.
     pub(super) fn saved(&self) -> f64 {
         self.rows.last().map_or(0.0, |row| row.reduction.net_cost)
@@ -134,12 +142,23 @@ pub(super) struct Replayed {
 }
 
 impl Replayed {
-    /// The sessions, where the last policy does worst first; of equal ones, the larger first.
+    /// The sessions, where the last policy does worst first; of equal ones, the larger first. Those
+    /// in which it found nothing to do come last: they are neither good nor bad.
     pub(super) fn worst_first(&self) -> Vec<&SessionRows> {
         let sent = |rows: &SessionRows| rows.rows[0].figures.traffic.sent;
         let mut sessions: Vec<&SessionRows> = self.by_session.iter().collect();
-        sessions.sort_by(|a, b| a.saved().total_cmp(&b.saved()).then(sent(b).cmp(&sent(a))));
+        sessions.sort_by(|a, b| {
+            let idle = a.is_idle().cmp(&b.is_idle());
+            idle.then(a.saved().total_cmp(&b.saved())).then(sent(b).cmp(&sent(a)))
+        });
         sessions
+    }
+
+    /// The recordings that hold several sessions, whose names then tell them apart.
+    pub(super) fn of_several(&self) -> HashSet<&Path> {
+        let mut seen = HashSet::new();
+        let again = self.by_session.iter().filter(|session| !seen.insert(&*session.path));
+        again.map(|session| &*session.path).collect()
     }
 }
 
@@ -157,6 +176,11 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
         policies.insert(0, Named::None);
     }
     let (model, window) = Model::named(args.model.as_deref())?;
+    // A file that is wrong is no reason not to replay what does not depend on it.
+    let config = match policies.contains(&Named::Config) {
+        true => Settings::of_reader(common)?.config,
+        false => Config::default(),
+    };
     let mut paths = Vec::new();
     for path in &args.paths {
         path.metadata().map_err(|error| cannot_look_at(path, error))?;
@@ -166,6 +190,7 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
         policies: &policies,
         only_long: args.long,
         window: &window,
+        config: &config,
         traced: args.html.is_some(),
     };
     let Outcome { sessions, skipped, skipped_lines, unanswered, short } = measure(&paths, &task)?;
@@ -234,7 +259,10 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
     if common.json {
         out.json(&replayed)?;
     } else if replayed.sessions == 0 {
-        out.text("no recorded session to replay was found")?;
+        output::notice(
+            "no recorded session to replay was found; agents keep them in folders such as \
+             ~/.claude/projects, ~/.codex/sessions or ~/.pi/agent/sessions",
+        );
     } else {
         print(&mut out, &replayed, args.by_session)?;
     }
@@ -249,9 +277,9 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
 
 fn print(out: &mut Out, replayed: &Replayed, by_session: bool) -> Result<(), Failure> {
     out.text(&format!(
-        "{} sessions, {} model requests, {} tokens sent (estimated)",
-        output::grouped(replayed.sessions),
-        output::grouped(replayed.requests),
+        "{}, {}, {} tokens sent (estimated)",
+        output::counted(replayed.sessions, "session"),
+        output::counted(replayed.requests, "model request"),
         output::grouped(replayed.rows[0].figures.traffic.sent / 4)
     ))?;
     let mut head = HEAD.to_vec();
@@ -259,15 +287,25 @@ fn print(out: &mut Out, replayed: &Replayed, by_session: bool) -> Result<(), Fai
     let right: Vec<usize> = (1..head.len()).collect();
     out.text(&output::table(&head, &right, replayed.rows.iter().map(cells).collect()))?;
     if by_session {
+        let (several, mut rows) = (replayed.of_several(), Vec::new());
         for session in replayed.worst_first() {
-            out.text(&format!(
-                "\n{} ({}, {} requests)",
-                session.path.display(),
-                session.format,
-                session.rows[0].figures.traffic.requests
-            ))?;
-            out.text(&output::table(&head, &right, session.rows.iter().map(cells).collect()))?;
+            let mut name = session.path.display().to_string();
+            if several.contains(&*session.path) {
+                name.push_str(&format!(" ({})", session.session));
+            }
+            // Without the policy that all are compared with, unless there is no other.
+            let others = session.rows.get(1..).filter(|rows| !rows.is_empty());
+            for row in others.unwrap_or(&session.rows) {
+                let mut row = cells(row);
+                row.push(output::grouped(session.rows[0].figures.traffic.requests));
+                row.push(std::mem::take(&mut name));
+                rows.push(row);
+            }
         }
+        let mut head = head.clone();
+        head.extend(["REQUESTS", "SESSION"]);
+        let right: Vec<usize> = (1..head.len() - 1).collect();
+        out.text(&format!("\n{}", output::table(&head, &right, rows)))?;
     }
     for row in replayed.rows.iter().filter(|row| row.figures.invalid > 0) {
         out.text(&format!(
@@ -277,17 +315,18 @@ fn print(out: &mut Out, replayed: &Replayed, by_session: bool) -> Result<(), Fai
             row.policy
         ))?;
     }
-    let (whose, costs) = match &replayed.model.name {
-        Some(name) => (format!("{name} takes"), format!(" at the prices of {name} for input")),
-        None => ("a model takes, if no --model is named".to_owned(), String::new()),
-    };
-    out.text(&format!(
-        "\nIn percent. SENT, COST and NET COST are saved against `none`{}; IN VIEW and after are shares of the\n\
-         identifiers a response used that only an earlier tool result had shown. OVER: requests over the\n\
-         {} tokens that {whose}.",
-        replayed.model.dollars.map_or("", |_| &costs),
-        output::grouped(replayed.model.window),
-    ))?;
+    let mut note = "SENT, COST and NET COST are what is saved against `none`".to_owned();
+    let name = replayed.model.name.as_deref();
+    if let (Some(name), Some(_)) = (name, &replayed.model.dollars) {
+        note.push_str(&format!(", at the prices of {name} for input; NET DOLLARS what is paid"));
+    }
+    let window = output::grouped(replayed.model.window);
+    note.push_str(&format!(
+        ". IN VIEW and after are shares of the identifiers a response used that only an earlier tool \
+         result had shown. All these are in percent. OVER: requests over the {window} tokens that {}.",
+        name.map_or("a model takes, if no --model is named".to_owned(), |it| format!("{it} takes"))
+    ));
+    out.text(&format!("\n{}", output::wrapped(&note)))?;
     Ok(())
 }
 
@@ -355,6 +394,7 @@ struct Task<'a> {
     only_long: bool,
     /// The window of the model that the requests are made to.
     window: &'a ModelWindow,
+    config: &'a Config,
     /// Whether a report needs to see what happened along the way.
     traced: bool,
 }
@@ -454,12 +494,13 @@ fn replay_one(session: &Session, named: &Named, task: &Task<'_>) -> Result<Seen,
     let window_chars = task.window.input_budget.saturating_mul(4);
     let mut over_window = 0;
     let mut trace = task.traced.then(Trace::default);
-    let figures = evaluate_with(session, &mut *named.policy(task.window)?, |request| {
-        let is_over = request.cause == Cause::Recorded && request.sent > window_chars;
-        over_window += u64::from(is_over);
-        if let Some(trace) = &mut trace {
-            trace.observe(request);
-        }
-    });
+    let figures =
+        evaluate_with(session, &mut *named.policy(task.window, task.config)?, |request| {
+            let is_over = request.cause == Cause::Recorded && request.sent > window_chars;
+            over_window += u64::from(is_over);
+            if let Some(trace) = &mut trace {
+                trace.observe(request);
+            }
+        });
     Ok(Seen { figures, over_window, trace: trace.map(|trace| Traced::of(&trace)) })
 }

@@ -4,14 +4,14 @@
 mod chart;
 mod html;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 use std::path::Path;
 
 use overspill_replay::{Parts, Stage, Trace, TracedResult};
 
 use super::replay::{Replayed, Row, SessionRows, dollars, percent};
-use crate::output::grouped;
+use crate::output::{counted, grouped};
 use chart::colour;
 use html::{Text, shortened, tail};
 
@@ -56,7 +56,7 @@ pub(super) fn html(replayed: &Replayed) -> String {
         policies: replayed.rows.iter().map(|row| &*row.policy).collect(),
         sessions: replayed.worst_first(),
         folder: common_folder(replayed),
-        conversations: conversations(replayed),
+        several: replayed.of_several(),
     };
     let mut body = String::new();
     page.head(&mut body);
@@ -87,8 +87,8 @@ struct Page<'a> {
     sessions: Vec<&'a SessionRows>,
     /// The folder all sessions are in, with the separator behind it.
     folder: String,
-    /// How many sessions each file holds.
-    conversations: HashMap<&'a Path, usize>,
+    /// The files that hold several sessions.
+    several: HashSet<&'a Path>,
 }
 
 impl Page<'_> {
@@ -230,7 +230,10 @@ impl Page<'_> {
 
     fn sessions(&self, out: &mut String) {
         let ours = self.ours();
-        let saved: Vec<f64> = self.sessions.iter().map(|session| session.saved()).collect();
+        let idle = self.sessions.iter().filter(|session| session.is_idle()).count();
+        // Those with nothing to do stand last.
+        let count = self.sessions.len() - idle;
+        let saved: Vec<f64> = self.sessions[..count].iter().map(|one| one.saved()).collect();
         let dearer = saved.iter().filter(|saved| **saved < 0.0).count() as u64;
         let dearer = match dearer {
             0 => "none is dearer than without".to_owned(),
@@ -240,9 +243,18 @@ impl Page<'_> {
         let _ = write!(
             out,
             "<section><h2>Session by session</h2><p>What <b>{}</b> saves of the net cost of each, worst first: \
-             {dearer}.</p>",
+             {dearer}.",
             Text(&ours.policy)
         );
+        if idle > 0 {
+            let _ = write!(
+                out,
+                " In {} it had nothing to do{}.",
+                counted(idle as u64, "more session"),
+                if count > 0 { ", and they are not drawn here" } else { "" }
+            );
+        }
+        out.push_str("</p>");
         if saved.len() > 1 {
             chart::skyline(out, &saved);
             let at = |i: usize| percent(saved[i]);
@@ -256,7 +268,8 @@ impl Page<'_> {
         }
         out.push_str("</section>\n");
 
-        let count = self.sessions.len();
+        // Where no session was touched, they are shown as they are.
+        let count = if count == 0 { self.sessions.len() } else { count };
         let best = if count > WORST { count.saturating_sub(BEST).max(WORST) } else { count };
         let worst = count.min(WORST);
         let title =
@@ -267,8 +280,9 @@ impl Page<'_> {
             out.push_str("<h2 class=\"group\">The best</h2>\n");
             self.sessions[best..].iter().rev().for_each(|session| self.session(out, session));
         }
-        if worst < best {
-            self.others(out, &self.sessions[worst..best]);
+        let others = [&self.sessions[worst..best], &self.sessions[count..]].concat();
+        if !others.is_empty() {
+            self.others(out, &others);
         }
     }
 
@@ -417,9 +431,9 @@ impl Page<'_> {
     fn name(&self, session: &SessionRows, chars: usize) -> String {
         let path = session.path.display().to_string();
         let path = path.strip_prefix(&self.folder).unwrap_or(&path);
-        match self.conversations.get(&*session.path) == Some(&1) {
-            true => tail(path, chars),
-            false => format!("{} · {}", tail(path, chars), shortened(&session.session, 40)),
+        match self.several.contains(&*session.path) {
+            false => tail(path, chars),
+            true => format!("{} · {}", tail(path, chars), shortened(&session.session, 40)),
         }
     }
 }
@@ -488,11 +502,6 @@ fn times(count: usize) -> String {
     }
 }
 
-fn counted(count: u64, what: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {what}{s}", grouped(count))
-}
-
 fn tile(out: &mut String, number: &str, what: &str, share: Option<f64>, class: &str) {
     let _ = write!(out, "<div{class}><b>{}</b><span>{}</span>", Text(number), Text(what));
     bar(out, share);
@@ -512,14 +521,6 @@ fn bar(out: &mut String, share: Option<f64>) {
         let width = share.abs().min(100.0);
         let _ = write!(out, "<span class=\"{class}\"><i style=\"width:{width:.1}%\"></i></span>");
     }
-}
-
-fn conversations(replayed: &Replayed) -> HashMap<&Path, usize> {
-    let mut count = HashMap::new();
-    for session in &replayed.by_session {
-        *count.entry(&*session.path).or_default() += 1;
-    }
-    count
 }
 
 /// The folder that all sessions are in, so that their names can be short.
