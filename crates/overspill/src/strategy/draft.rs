@@ -22,7 +22,7 @@ pub(super) const BARE_MARKER: Weight = Weight(180);
 
 /// What the handle of the whole is taken to weigh, which stands behind the marker of a part that
 /// holds more than its text.
-const WHOLE: Weight = Weight(120);
+const WHOLE: Weight = Weight(160);
 
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
 pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 240);

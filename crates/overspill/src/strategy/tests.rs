@@ -654,17 +654,17 @@ mod what_holds_more {
             Script::new(&format!("u go\na call x f {{}}\nt {kind} x line*{chars}\nu on"))
         };
         // Between the two there is room for one handle alone.
-        for (chars, alone, both) in [(180, 0, 0), (181, 1, 0), (300, 1, 0), (301, 1, 1)] {
+        for (chars, alone, both) in [(180, 0, 0), (181, 1, 0), (340, 1, 0), (341, 1, 1)] {
             assert_eq!(script("ret", chars).plan(&clear).edits().len(), alone, "{chars}");
-            assert_eq!(script("more", chars).plan(&clear).edits().len(), both, "{chars}");
+            assert_eq!(script("ret+", chars).plan(&clear).edits().len(), both, "{chars}");
         }
-        let after = script("more", 400).after(&clear);
+        let after = script("ret+", 400).after(&clear);
         let text = &after.messages[2].parts[0].text;
         assert!(text.contains("] (with what is no text, as JSON: "), "{text}");
-        assert!(after.tokens() < script("more", 400).tokens());
+        assert!(after.tokens() < script("ret+", 400).tokens());
         // What is shown of it would leave out more than it says.
         let clamp = ClampOversized { max_part: Limit::Tokens(100), ..ClampOversized::default() };
-        check_stays(&script("more", 9_000), &clamp);
+        check_stays(&script("ret+", 9_000), &clamp);
     }
 }
 

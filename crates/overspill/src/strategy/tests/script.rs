@@ -67,7 +67,8 @@ impl Part {
         Self::new(Role::User, Kind::Text, &note.wrap(body))
     }
 
-    /// Reads `call ID TOOL ARGUMENTS`, `ret ID TEXT`, `more ID TEXT` (that holds more), `err ID TEXT`, `think TEXT`, `sign TEXT`,
+    /// Reads `call ID TOOL ARGUMENTS`, `ret ID TEXT`, `ret+ ID TEXT` (that holds more than its text),
+    /// `err ID TEXT`, `think TEXT`, `sign TEXT`,
     /// `sys TEXT`, `image`, `boundary`, `other TEXT`; all else is a text.
     fn read(role: Role, words: &str) -> Self {
         let words = expand(words);
@@ -80,7 +81,7 @@ impl Part {
                 Self::call(id, tool, arguments)
             }
             "ret" => Self::answer(id, behind),
-            "more" => Self { holds_more: true, ..Self::answer(id, behind) },
+            "ret+" => Self { holds_more: true, ..Self::answer(id, behind) },
             "err" => {
                 let mut part = Self::answer(id, behind);
                 if let Kind::Return { is_error, .. } = &mut part.kind {
