@@ -406,6 +406,15 @@ Examples:
   overspill replay run.jsonl --policy spill-2000-1000 --json
   overspill replay ~/.claude/projects --long --model claude-sonnet-4-5 --html saved.html
 
+Policies:
+  none           everything is sent as it was; always compared with
+  headtail-N     500 characters of either end of each result over N characters
+  spill-N-M      each result from N characters on is stored; M stay, the marker counted in
+  sliding        above 50,000 tokens: the newest 40 messages, and the first of the user
+  clear          above 50,000 tokens: markers for all but the newest three results
+  tiered         above 50,000 tokens: clear, then the newest 20 messages if it is still above
+  default, lean  what the preset does, to results and to the history
+
 The report of --html is one file that loads nothing and runs nothing of what was recorded. It shows
 the names of sessions and tools, and the beginnings of calls: look before you share it.
 
@@ -418,8 +427,7 @@ pub(crate) struct Replay {
     /// Files and folders of recordings
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Policies to compare with none: default, lean, headtail-N, spill-N-M, and above 50,000 tokens
-    /// sliding, clear, tiered
+    /// Policies to compare with none; see below
     #[arg(
         long,
         value_name = "NAMES",
@@ -458,7 +466,8 @@ Examples:
 
 A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"},
 \"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\"}. The exit status is 1 where the budget could
-not be reached; what could be done is printed all the same.")]
+not be reached; what could be done is printed all the same. A dry run ends with the same status; with
+--json it prints {\"edits\", \"messages\", \"tokens\", \"budget\", \"met\"}.")]
 pub(crate) struct Fit {
     /// The conversation; by default standard input
     #[arg(value_name = "FILE")]
@@ -491,7 +500,7 @@ pub(crate) struct Fit {
     /// A message that stays whatever happens, by its number from 0; can be given several times
     #[arg(long, value_name = "N")]
     pub(crate) pin: Vec<usize>,
-    /// Print what would be done, and do nothing
+    /// Print what would be done and what it comes to, and store nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// The run that handles begin with, by default "cli" [env: OVERSPILL_RUN]

@@ -18,6 +18,9 @@ const MAX_DEPTH: usize = 10_000;
 /// arguments full of small numbers would cost more memory than their text.
 const NOTED_DEPTH: usize = 12;
 
+/// What editors on Windows put before a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A range of bytes of the text; 4 GiB is the longest text that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
@@ -81,6 +84,11 @@ impl<'t> Tape<'t> {
         let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
         if u32::try_from(text.len()).is_err() {
             return Err(Malformed { at: 0, what: "more than 4 GiB of JSON" });
+        }
+        if text.starts_with(BYTE_ORDER_MARK) {
+            let what = "it begins with a byte order mark, which JSON does not have; leave out its \
+                        first three bytes (EF BB BF)";
+            return Err(Malformed { at: 0, what });
         }
         let mut nodes: Vec<Node> = Vec::new();
         // Open containers: where their node is, and what they are.

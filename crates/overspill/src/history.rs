@@ -50,6 +50,8 @@ use pairing::Pairing;
 pub use check::{Refusal, Remainder};
 pub use fault::Fault;
 pub use plan::{Edit, Field, Plan, Words};
+#[cfg(test)]
+pub(crate) use settle::names_whole;
 pub use settle::{Change, Ports, SettleError, SettledPlan, settle};
 pub use turn::{Turn, TurnId};
 

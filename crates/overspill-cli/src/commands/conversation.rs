@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use overspill::count::Counter;
 use overspill::image::{ImageRule, Provider};
-use overspill_wire::{Conversation, Format};
+use overspill_wire::{Conversation, Format, WireError};
 
 use crate::failure::Failure;
 
@@ -33,20 +33,17 @@ pub(super) fn read(
         }
     };
     let formats = || Format::ALL.map(Format::name).join(", ");
-    let format = match format.or_else(|| Format::detect(&bytes)) {
-        Some(format) => format,
-        None => {
-            // What is no JSON at all is said more closely.
-            Conversation::parse(Format::Chat, bytes.clone().into())
-                .map_err(|error| Failure::from(error).context(format!("cannot read {name}")))?;
-            return Err(Failure::usage(format!("{name} is of no format that is known"))
-                .hint(format!("say which with --format: {}", formats())));
-        }
-    };
-    Conversation::parse(format, bytes.into()).map_err(|error| {
-        Failure::from(error)
+    let found = format.or_else(|| Format::detect(&bytes));
+    Conversation::parse(found.unwrap_or(Format::Chat), bytes.into()).map_err(|error| match found {
+        Some(format) if matches!(error, WireError::Shape { .. }) => Failure::from(error)
             .context(format!("{name} is no conversation of format {}", format.name()))
-            .hint(format!("other formats are {}", formats()))
+            .hint(format!("other formats are {}", formats())),
+        None if matches!(error, WireError::Shape { .. }) => {
+            Failure::usage(format!("{name} is of no format that is known"))
+                .hint(format!("say which with --format: {}", formats()))
+        }
+        // No format has what is no JSON at all.
+        _ => Failure::from(error).context(format!("cannot read {name}")),
     })
 }
 

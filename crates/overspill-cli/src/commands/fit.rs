@@ -1,12 +1,13 @@
 //! `overspill fit`: brings a conversation under a budget.
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use overspill::entry::MessageId;
+use overspill::entry::{EntryId, MessageId, Note};
 use overspill::fit::{Fitter, Occasion};
-use overspill::history::{Edit, History, Plan};
+use overspill::history::{Change, History, SettledPlan};
 use overspill::marker::ReadVia;
 use overspill::strategy::{
     ClampOversized, ClearToolResults, DeduplicateFileReads, Keep, Limit, SlidingWindow,
@@ -14,13 +15,15 @@ use overspill::strategy::{
 };
 use overspill::window::{self, Source, WindowOptions};
 use overspill::{RunId, Store};
+use overspill_store::MemoryStore;
 use overspill_wire::Conversation;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::conversation;
 use super::inspect::{kind, role};
 use crate::cli;
-use crate::failure::Failure;
+use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, grouped};
 use crate::settings::Settings;
 
@@ -95,26 +98,23 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     let policy = cli::Policy { run_id: args.run_id.clone(), ..cli::Policy::default() };
     let settings = Settings::load(common, &policy, None)?;
     if !settings.config.enabled {
-        let mut out = Out::new();
-        out.bytes(&conversation.to_bytes())?;
-        return Ok(out.flush().map(|()| 0)?);
+        return pass(common, args, &conversation);
     }
-    let store: Arc<dyn Store> = Arc::new(settings.open_store()?);
+    // A dry run does all that a run does, and keeps nothing of it.
+    let store: Arc<dyn Store> = match args.dry_run {
+        true => Arc::new(MemoryStore::new()),
+        false => Arc::new(settings.open_store()?),
+    };
     let said = history.preamble().model.as_deref();
     let model = args.model.as_deref().or(said).unwrap_or_default().to_owned();
     let counter = conversation::counter(&conversation, &model);
-    let budget_tokens = budget(args.budget, &model)?;
-    let tiers = args.strategy.iter().map(|name| name.strategy(args, budget_tokens)).collect();
-    let strategy = Arc::new(Tiered { tiers, target: Limit::Tokens(budget_tokens) });
-    let fitter = Fitter::new(strategy, store, budget_tokens)
+    let budget = budget(args.budget, &model)?;
+    let tiers = args.strategy.iter().map(|name| name.strategy(args, budget)).collect();
+    let strategy = Arc::new(Tiered { tiers, target: Limit::Tokens(budget) });
+    let fitter = Fitter::new(strategy, store, budget)
         .counter(counter.clone())
         .via(ReadVia::Tool(settings.config.read_tool.clone()));
     let occasion = Occasion { pins: &pins, ..Occasion::default() };
-    if args.dry_run {
-        let plan = block_on(fitter.plan(&history, &occasion))?;
-        return print_plan(common, &history, &plan);
-    }
-
     let run = RunId::from(settings.run.as_str());
     let fitted = block_on(fitter.fit(&run, &history, &occasion));
     for warning in &fitted.warnings {
@@ -124,58 +124,114 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         Some(plan) => conversation.apply(plan)?,
         None => conversation.to_bytes(),
     };
-    let mut out = Out::new();
-    out.bytes(&smaller)?;
-    out.flush()?;
-
-    let smaller = Conversation::parse(conversation.format(), smaller)?;
-    let left = smaller.history();
-    let after = counter.count(&left).tokens();
-    let handles: Vec<String> = fitted
-        .plan
-        .iter()
-        .flat_map(|plan| plan.receipts())
-        .map(|receipt| receipt.handle.to_string())
-        .collect();
-    if common.json {
-        let report = json!({
-            "messages": { "before": history.messages().len(), "after": left.messages().len() },
-            "tokens": { "before": fitted.before, "after": after },
-            "budget": budget_tokens,
-            "handles": handles,
-        });
-        output::report(&report.to_string());
+    let totals = {
+        let smaller = Conversation::parse(conversation.format(), smaller.clone())?;
+        let left = smaller.history();
+        let count = counter.count(&left);
+        Totals {
+            messages: BeforeAfter {
+                before: history.messages().len() as u64,
+                after: left.messages().len() as u64,
+            },
+            // What a provider reported speaks of the request as it was.
+            tokens: BeforeAfter {
+                before: fitted.before,
+                after: if count.is_anchored() { fitted.after } else { count.tokens() },
+            },
+            budget,
+        }
+    };
+    if args.dry_run {
+        print_changes(common, &history, fitted.plan.as_ref(), &totals)?;
     } else {
-        output::report(&format!(
-            "{} messages and {} tokens in, {} and {} out; payloads stored: {}",
-            grouped(history.messages().len() as u64),
-            grouped(fitted.before),
-            grouped(left.messages().len() as u64),
-            grouped(after),
-            grouped(handles.len() as u64),
-        ));
+        let mut out = Out::new();
+        out.bytes(&smaller)?;
+        out.flush()?;
+        report(common, fitted.plan.as_ref(), &totals);
     }
+    let leaves = fitted.plan.as_ref().is_some_and(|plan| !plan.receipts().is_empty());
     let reads = |tool: &&str| tool.contains(&settings.config.read_tool);
-    if !handles.is_empty() && !history.preamble().tools.iter().any(reads) {
+    if leaves && !history.preamble().tools.iter().any(reads) {
         output::notice(&format!(
             "the request offers no tool {}, so its model cannot read what left; `overspill \
              read-tool` prints its definition",
             settings.config.read_tool
         ));
     }
-    if after > budget_tokens {
-        let failure = Failure::new("what these strategies may touch is not enough for this budget");
-        output::error(&match fitted.warnings.is_empty() {
-            true => failure.hint(
-                "keep less with --keep-pairs 0 or --keep-messages, pin less, or raise --budget; \
-                 system prompts, the first and the newest message stay, and `overspill inspect` \
-                 shows what is largest",
-            ),
-            false => failure,
-        });
-        return Ok(1);
+    if totals.is_met() {
+        return Ok(0);
     }
-    Ok(0)
+    let failure = Failure::new("what these strategies may touch is not enough for this budget");
+    output::error(&match fitted.warnings.is_empty() {
+        true => failure.hint(
+            "keep less with --keep-pairs 0 or --keep-messages, pin less, or raise --budget; \
+             system prompts, the first and the newest message stay, and `overspill inspect` \
+             shows what is largest",
+        ),
+        false => failure,
+    });
+    Ok(NOT_DONE)
+}
+
+/// Where the configuration says that nothing is to be done, the conversation passes as it came.
+fn pass(common: &cli::Common, args: &cli::Fit, conversation: &Conversation) -> Result<u8, Failure> {
+    let mut out = Out::new();
+    match (args.dry_run, common.json) {
+        (false, _) => out.bytes(&conversation.to_bytes())?,
+        (true, true) => out.json(&json!({ "enabled": false, "edits": [] }))?,
+        (true, false) => {
+            out.text("Nothing would change: the configuration says `enabled = false`.\n")?;
+        }
+    }
+    Ok(out.flush().map(|()| 0)?)
+}
+
+/// What a request was and becomes.
+struct Totals {
+    messages: BeforeAfter,
+    tokens: BeforeAfter,
+    /// How many tokens it may have.
+    budget: u64,
+}
+
+#[derive(Serialize)]
+struct BeforeAfter {
+    before: u64,
+    after: u64,
+}
+
+impl Totals {
+    fn is_met(&self) -> bool {
+        self.tokens.after <= self.budget
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} messages and {} tokens in, {} and {} out",
+            grouped(self.messages.before),
+            grouped(self.tokens.before),
+            grouped(self.messages.after),
+            grouped(self.tokens.after),
+        )
+    }
+}
+
+/// Says on standard error what was done.
+fn report(common: &cli::Common, plan: Option<&SettledPlan>, totals: &Totals) {
+    let handles: Vec<&str> =
+        plan.into_iter().flat_map(SettledPlan::receipts).map(|it| it.handle.as_str()).collect();
+    if common.json {
+        let Totals { messages, tokens, budget } = totals;
+        let report = json!({
+            "messages": messages, "tokens": tokens, "budget": budget, "handles": handles,
+        });
+        output::report(&report.to_string());
+    } else {
+        output::report(&format!("{totals}; payloads stored: {}", grouped(handles.len() as u64)));
+    }
 }
 
 /// A budget in tokens, or by what a model takes.
@@ -229,12 +285,24 @@ fn pins(history: &History<'_>, pins: &[usize]) -> Result<Vec<MessageId>, Failure
     Ok(pins.iter().copied().map(MessageId).collect())
 }
 
-fn print_plan(common: &cli::Common, history: &History<'_>, plan: &Plan) -> Result<u8, Failure> {
+/// Prints what would be done.
+fn print_changes(
+    common: &cli::Common,
+    history: &History<'_>,
+    plan: Option<&SettledPlan>,
+    totals: &Totals,
+) -> Result<(), Failure> {
     let mut out = Out::new();
-    let edits: Vec<Value> = plan.edits().iter().map(|edit| edit_of(history, edit)).collect();
+    let changes = plan.into_iter().flat_map(SettledPlan::changes);
+    let edits: Vec<Value> = changes.map(|change| edit_of(history, change)).collect();
+    let (Totals { messages, tokens, budget }, is_met) = (totals, totals.is_met());
     if common.json {
-        out.json(&edits)?;
-    } else if edits.is_empty() {
+        out.json(&json!({
+            "edits": edits, "messages": messages, "tokens": tokens, "budget": budget, "met": is_met,
+        }))?;
+        return Ok(out.flush()?);
+    }
+    if edits.is_empty() {
         out.text("Nothing would change.\n")?;
     } else {
         let cell = |edit: &Value, key: &str| match &edit[key] {
@@ -251,11 +319,13 @@ fn print_plan(common: &cli::Common, history: &History<'_>, plan: &Plan) -> Resul
             rows.collect(),
         ))?;
     }
-    Ok(out.flush().map(|()| 0)?)
+    let met = if is_met { "met" } else { "not met" };
+    out.text(&format!("\n{totals}; the budget of {} tokens is {met}\n", grouped(*budget)))?;
+    Ok(out.flush()?)
 }
 
-fn edit_of(history: &History<'_>, edit: &Edit) -> Value {
-    let of = |what: &str, id: overspill::entry::EntryId| {
+fn edit_of(history: &History<'_>, change: &Change) -> Value {
+    let of = |what: &str, id: EntryId| {
         let entry = history.entry(id);
         json!({
             "edit": what,
@@ -265,9 +335,9 @@ fn edit_of(history: &History<'_>, edit: &Edit) -> Value {
             "tool": history.tool_of(id),
         })
     };
-    match edit {
-        Edit::DropEntry(entry) => of("drop", *entry),
-        Edit::DropMessage(message) => {
+    match change {
+        Change::DropEntry(entry) => of("drop", *entry),
+        Change::DropMessage(message) => {
             let found = history.messages().get(message.0);
             json!({
                 "edit": "drop",
@@ -275,12 +345,14 @@ fn edit_of(history: &History<'_>, edit: &Edit) -> Value {
                 "role": found.map(|message| role(message.role)),
             })
         }
-        Edit::ReplaceText { entry, .. } => of("replace", *entry),
-        Edit::ReplaceArguments { entry, .. } => of("replace", *entry),
-        Edit::Insert { before, note, .. } => json!({
-            "edit": format!("insert {}", format!("{note:?}").to_lowercase()),
-            "message": before.0,
-        }),
+        Change::Text { entry, .. } | Change::Arguments { entry, .. } => of("replace", *entry),
+        Change::Insert { before, text } => {
+            let note = Note::of(text).map_or_else(String::new, |note| format!(" {note:?}"));
+            json!({
+                "edit": format!("insert{}", note.to_lowercase()),
+                "message": before.0,
+            })
+        }
         _ => json!({ "edit": "other" }),
     }
 }

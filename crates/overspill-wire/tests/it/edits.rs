@@ -1,10 +1,15 @@
 //! What an edit writes: this request and this plan in, these bytes out.
 
+use std::sync::Arc;
+
 use overspill::entry::{EntryId, MessageId, Note};
 use overspill::history::{Field, Plan, Refusal, SettleError, Words};
+use overspill::marker::Below;
+use overspill::{Marker, Store};
+use overspill_store::MemoryStore;
 use overspill_wire::Format;
 
-use crate::support::{applied, parse, settled};
+use crate::support::{applied, parse, payload, settled, settled_in};
 
 #[track_caller]
 fn check(format: Format, text: &str, plan: impl FnOnce(&mut Plan), wanted: &str) {
@@ -353,4 +358,94 @@ fn another_history_is_refused_and_a_longer_one_is_not() {
     let fitted = parse(Format::Chat, &longer).apply(&plan).unwrap();
     let wanted = longer.replace("\"content\":\"1\"", "\"content\":\"[cleared]\"");
     assert_eq!(fitted, wanted.as_bytes());
+}
+
+/// One result in the place of `RESULT`, as JSON.
+const WITH_RESULT: [(Format, &str); 5] = [
+    (
+        Format::Chat,
+        r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":RESULT}]}"#,
+    ),
+    (
+        Format::Responses,
+        r#"{"input":[{"role":"user","content":"q"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":RESULT}]}"#,
+    ),
+    (
+        Format::Anthropic,
+        r#"{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":RESULT}]}]}"#,
+    ),
+    (
+        Format::Gemini,
+        r#"{"contents":[{"role":"user","parts":[{"text":"q"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{}}}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"output":RESULT}}}]}]}"#,
+    ),
+    (
+        Format::PydanticAi,
+        r#"[{"kind":"request","parts":[{"part_kind":"user-prompt","content":"q"}]},{"kind":"response","parts":[{"part_kind":"tool-call","tool_name":"f","args":{},"tool_call_id":"c"}]},{"kind":"request","parts":[{"part_kind":"tool-return","tool_name":"f","tool_call_id":"c","content":RESULT}]}]"#,
+    ),
+];
+
+/// Clears the result, and gives what is said in its place and what is stored under the handles
+/// named there: the text, then, where that is not all of it, the JSON.
+fn cleared_result(format: Format, result: &str) -> (String, Vec<String>) {
+    let (_, request) = WITH_RESULT.into_iter().find(|(found, _)| *found == format).unwrap();
+    let request = request.replace("RESULT", result);
+    let conversation = parse(format, &request);
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut plan = Plan::default();
+    plan.replace_text(EntryId(2), Words::marker(Below::Bare));
+    let plan = settled_in(&store, &conversation.history(), &plan).unwrap();
+    let smaller = String::from_utf8(conversation.apply(&plan).unwrap().into()).unwrap();
+    let said = parse(format, &smaller).history().entries()[2].text.clone().into_owned();
+    assert_eq!(parse(format, &smaller).history().faults(), []);
+    let first = Marker::handles(&said).next();
+    let whole = said.split_once("as JSON: ").map(|(_, handle)| {
+        let handle = handle.strip_suffix(')').unwrap();
+        handle.parse().unwrap()
+    });
+    let handles = first.into_iter().chain(whole);
+    (said, handles.map(|handle| payload(&store, &handle)).collect())
+}
+
+#[test]
+fn what_left_with_a_results_text_is_named_and_can_be_read() {
+    // Gemini's holds its files beside the text, where none can take their place.
+    for (format, result) in [
+        (
+            Format::Chat,
+            r#"[{"type":"text","text":"seen"},{"type":"image_url","image_url":{"url":"https://example.org/a.png"}}]"#,
+        ),
+        (
+            Format::Responses,
+            r#"[{"type":"input_text","text":"seen"},{"type":"input_file","file_id":"file_1"}]"#,
+        ),
+        (
+            Format::Anthropic,
+            r#"[{"type":"text","text":"seen"},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"d"}}]"#,
+        ),
+        (Format::PydanticAi, r#"["seen",{"kind":"image-url","url":"https://example.org/a.png"}]"#),
+    ] {
+        let (said, stored) = cleared_result(format, result);
+        let [text, whole] = &stored[..] else { panic!("{format}: {said}") };
+        assert_eq!(text, "seen", "{format}");
+        assert!(whole.contains(result), "{format}: {whole}");
+    }
+    // Where the text is all there is, one handle names it.
+    for (format, _) in WITH_RESULT {
+        let (said, stored) = cleared_result(format, r#""caf\u00e9 \ud83e\udd80\n""#);
+        assert_eq!(stored, ["caf\u{e9} \u{1f980}\n"], "{format}: {said}");
+        assert!(said.ends_with(']'), "{said}");
+    }
+}
+
+#[test]
+fn half_a_surrogate_pair_is_stored_as_it_was() {
+    for (format, _) in WITH_RESULT {
+        for half in [r"\ud83e", r"\udd80", r"\udd80\ud83e", r"\uD83E\n"] {
+            let result = format!("\"cut {half} here\"");
+            let (said, stored) = cleared_result(format, &result);
+            let [text, whole] = &stored[..] else { panic!("{format}: {said}") };
+            assert!(text.starts_with("cut \u{fffd}"), "{format}: {text}");
+            assert!(whole.contains(&result), "{format}: {whole}");
+        }
+    }
 }

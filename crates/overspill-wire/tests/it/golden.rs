@@ -1,12 +1,13 @@
 //! Histories recorded with Pydantic AI.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use overspill::history::Plan;
-use overspill_wire::Format;
+use overspill_wire::{Conversation, Format};
 use serde_json::Value;
 
-use crate::support::{applied, parse};
+use crate::support::{applied, fit, parse, strategies};
 
 fn golden() -> Option<Vec<String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/golden");
@@ -43,6 +44,20 @@ fn recorded_histories_keep_their_bytes_and_stay_as_valid_as_they_were() {
                 let after = parse(Format::PydanticAi, &applied(&conversation, &plan));
                 assert!(after.history().faults().len() <= before, "{:?}", after.history().faults());
             }
+        }
+    }
+}
+
+#[test]
+fn strategies_leave_recorded_histories_as_valid_as_they_were() {
+    for text in golden().into_iter().flatten() {
+        let conversation = parse(Format::PydanticAi, &text);
+        let before = conversation.history().faults().len();
+        for strategy in strategies(500) {
+            let bytes = fit(&conversation, Arc::clone(&strategy)).bytes;
+            let after = Conversation::parse(Format::PydanticAi, bytes).unwrap();
+            let after = after.history().faults();
+            assert!(after.len() <= before, "{strategy:?}: {after:?}");
         }
     }
 }

@@ -68,7 +68,8 @@ fn what_is_no_text_or_no_json_says_from_where_on() {
     let wanted = [
         "the text is not JSON: the JSON text ends too early (byte 0)",
         "the bytes are not UTF-8 from byte 13 on",
-        "the text is not JSON: expected a JSON value (byte 0)",
+        "the text is not JSON: it begins with a byte order mark, which JSON does not have; leave out \
+         its first three bytes (EF BB BF) (byte 0)",
         "the text is not JSON: more after the end of the JSON text (byte 16)",
         "the text is not JSON: expected a JSON value (byte 13)",
         "the text is not JSON: a control character in a string (byte 15)",

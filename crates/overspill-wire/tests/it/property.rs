@@ -1,5 +1,8 @@
-//! Random conversations in every format, and random plans on them.
+//! Random conversations in every format, and random plans and strategies on them.
 
+use std::sync::Arc;
+
+use overspill::count::Counter;
 use overspill::entry::{EntryId, MessageId, Note, Role};
 use overspill::history::{Field, History, Plan, SettledPlan, Words};
 use overspill::marker::Below;
@@ -9,7 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::spelling::oddly;
-use crate::support::{parse, settled};
+use crate::support::{Fit, fit, parse, settled, strategies};
 
 /// What happens in a conversation, in no provider's words.
 #[derive(Debug, Clone)]
@@ -321,6 +324,84 @@ fn untouched(
         }
     }
     Ok(())
+}
+
+/// The same conversation with so much to say that a strategy finds something to do.
+fn longer(mut steps: Vec<Step>) -> Vec<Step> {
+    let long = |text: &mut String, times: usize| *text = format!("{text} ").repeat(times);
+    for step in &mut steps {
+        match step {
+            Step::User(texts) => texts.iter_mut().for_each(|text| long(text, 40)),
+            Step::Model { says, calls, .. } => {
+                says.iter_mut().for_each(|text| long(text, 60));
+                calls.iter_mut().for_each(|call| long(&mut call.result, 150));
+            }
+        }
+    }
+    steps
+}
+
+/// A strategy leaves a valid request valid and no bigger, what it does not name as it was, and
+/// everything else stored; once more it does nothing.
+fn check_fitted(
+    format: Format,
+    text: &str,
+    strategy: &Arc<dyn overspill::strategy::Strategy>,
+) -> Result<(), TestCaseError> {
+    let conversation = parse(format, text);
+    let history = conversation.history();
+    let Fit { fitted, bytes, stored } = fit(&conversation, Arc::clone(strategy));
+    prop_assert!(fitted.warnings.is_empty(), "{:?}", fitted.warnings);
+    prop_assert_eq!(&bytes, &fit(&conversation, Arc::clone(strategy)).bytes);
+    let smaller = Conversation::parse(format, bytes.clone()).unwrap();
+    let left = smaller.history();
+    prop_assert_eq!(left.faults(), vec![], "{:?}: {}", strategy, text);
+    let tokens = |history: &History<'_>| Counter::default().count(history).tokens();
+    prop_assert!(tokens(&left) <= tokens(&history), "{:?}: {}", strategy, text);
+    let Some(plan) = &fitted.plan else { return Ok(()) };
+    untouched(&history, &left, plan)?;
+    for entry in history.entries() {
+        let stays = left.entries().iter().any(|kept| kept.raw.contains(entry.raw));
+        let is_stored = || stored.iter().any(|it| it.contains(entry.raw) || **it == entry.text);
+        prop_assert!(stays || is_stored(), "{:?} loses {}", strategy, entry.raw);
+    }
+    prop_assert_eq!(&fit(&smaller, Arc::clone(strategy)).bytes, &bytes, "{:?}", strategy);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_strategy_holds_in_every_format(steps in steps()) {
+        let steps = longer(steps);
+        for format in Format::ALL {
+            let text = spelled(format, &steps);
+            // One after the other; what they do together is below.
+            let alone = strategies(0);
+            for strategy in &alone[..alone.len() - 1] {
+                check_fitted(format, &text, strategy)?;
+            }
+        }
+    }
+
+    /// A request is over its budget only where nothing more can leave.
+    #[test]
+    fn the_budget_is_met_where_it_can_be(steps in steps(), budget in 1..1_500_u64) {
+        let steps = longer(steps);
+        for format in Format::ALL {
+            let conversation = parse(format, &spelled(format, &steps));
+            let all = |budget| fit(&conversation, strategies(budget).pop().unwrap());
+            let (met, least) = (all(budget), all(0));
+            prop_assert!(met.fitted.after >= least.fitted.after);
+            // Each result is longer than its marker.
+            let calls = |step: &Step| matches!(step, Step::Model { calls, .. } if !calls.is_empty());
+            prop_assert!(least.fitted.plan.is_some() || !steps.iter().any(calls), "{}", format);
+            if met.fitted.after > budget {
+                prop_assert_eq!(met.bytes, least.bytes, "{}: {}", format, budget);
+            }
+        }
+    }
 }
 
 proptest! {

@@ -113,6 +113,14 @@ fn wrong_shapes_name_the_place() {
         wrong(Format::Chat, r#"{"messages":[{"role":"robot","content":"a"}]}"#),
         wrong(Format::Chat, r#"{"messages":[{"role":"user","content":[{"type":"text"}]}]}"#),
         wrong(Format::Chat, r#"{"messages":{}}"#),
+        wrong(
+            Format::Chat,
+            r#"{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"tool_use","id":"c","name":"f","input":{}}]}]}"#,
+        ),
+        wrong(
+            Format::Chat,
+            r#"{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"}]}]}"#,
+        ),
         wrong(Format::Responses, r#"{"input":[{"x":1}]}"#),
         wrong(Format::Responses, r#"{"input":7}"#),
         wrong(
@@ -132,6 +140,8 @@ fn wrong_shapes_name_the_place() {
         "$.messages[0].role: expected a role in OpenAI Chat Completions",
         "$.messages[0].content[0]: expected an object with `text` in OpenAI Chat Completions",
         "$.messages: expected a list in OpenAI Chat Completions",
+        "$.messages[0].content[1].type: expected a part of this format, and no block of Anthropic's in OpenAI Chat Completions",
+        "$.messages[0].content[0].type: expected a part of this format, and no block of Anthropic's in OpenAI Chat Completions",
         "$.input[0]: expected an item with a `type` or a `role` in OpenAI Responses",
         "$.input: expected a string or a list of items in OpenAI Responses",
         "$.messages[0].content[0]: expected no `tool_use` outside a response in Anthropic Messages",

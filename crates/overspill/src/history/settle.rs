@@ -213,6 +213,11 @@ struct Stored {
     whole: Option<Handle>,
 }
 
+/// What stands behind the marker of a text that was not all there was.
+pub(crate) fn names_whole(whole: &Handle) -> String {
+    format!(" (with what is no text, as JSON: {whole})")
+}
+
 /// Settles one plan.
 struct Desk<'d> {
     history: &'d History<'d>,
@@ -292,7 +297,7 @@ impl Desk<'_> {
                     let marker = Marker::new(receipt, chars, "characters", None, *below, via);
                     out.push_str(marker.as_str());
                     if let Some(whole) = whole {
-                        out.push_str(&format!(" (with what is no text, as JSON: {whole})"));
+                        out.push_str(&names_whole(whole));
                     }
                 }
                 Word::Written(prompt) => out.push_str(&self.ask(prompt).await?),

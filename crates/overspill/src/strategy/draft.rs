@@ -20,6 +20,10 @@ pub(super) const MARKER: Weight = Weight(360);
 /// The same of one that only names its handle.
 pub(super) const BARE_MARKER: Weight = Weight(180);
 
+/// What the handle of the whole is taken to weigh, which stands behind the marker of a part that
+/// holds more than its text.
+const WHOLE: Weight = Weight(160);
+
 /// What a receipt is taken to weigh: its sentences, its marks and the marker.
 pub(super) const RECEIPT: Weight = Weight(MARKER.0 + 240);
 
@@ -424,7 +428,8 @@ impl<'v, 'a> Draft<'v, 'a> {
             Kind::Call { name, .. } => self.scene.counter.text(name),
             _ => Weight::default(),
         };
-        let weight = Weight(weight.0.saturating_add(name.0));
+        let whole = if found.holds_more { WHOLE } else { Weight::default() };
+        let weight: Weight = [weight, name, whole].into_iter().sum();
         let may = found.is_editable()
             && entry >= history.reach()
             && !self.pinned[found.message.0]
@@ -617,7 +622,8 @@ impl<'v, 'a> Draft<'v, 'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BARE_MARKER, MARKER};
+    use super::{BARE_MARKER, MARKER, WHOLE};
+    use crate::history::names_whole;
     use crate::item::ToolCall;
     use crate::marker::{Below, Marker, ReadVia};
     use crate::store::{Digest, Handle, PartName, Receipt};
@@ -645,5 +651,7 @@ mod tests {
             let chars = marker.as_str().len() as u64;
             assert!(chars <= weight.0, "{chars}");
         }
+        let chars = names_whole(&receipt.handle).len() as u64;
+        assert!(chars <= WHOLE.0, "{chars}");
     }
 }

@@ -644,6 +644,92 @@ mod clear_tool_results {
     }
 }
 
+mod what_holds_more {
+    use super::*;
+
+    #[test]
+    fn a_result_is_cleared_only_where_both_handles_weigh_less() {
+        let clear = ClearToolResults { keep_pairs: 0, ..ClearToolResults::default() };
+        let script = |kind: &str, chars: usize| {
+            Script::new(&format!("u go\na call x f {{}}\nt {kind} x line*{chars}\nu on"))
+        };
+        // Between the two there is room for one handle alone.
+        for (chars, alone, both) in [(180, 0, 0), (181, 1, 0), (340, 1, 0), (341, 1, 1)] {
+            assert_eq!(script("ret", chars).plan(&clear).edits().len(), alone, "{chars}");
+            assert_eq!(script("ret+", chars).plan(&clear).edits().len(), both, "{chars}");
+        }
+        let after = script("ret+", 400).after(&clear);
+        let text = &after.messages[2].parts[0].text;
+        assert!(text.contains("] (with what is no text, as JSON: "), "{text}");
+        assert!(after.tokens() < script("ret+", 400).tokens());
+        // What is shown of it would leave out more than it says.
+        let clamp = ClampOversized { max_part: Limit::Tokens(100), ..ClampOversized::default() };
+        check_stays(&script("ret+", 9_000), &clamp);
+    }
+}
+
+mod warnings {
+    use super::*;
+
+    fn near(tokens: u64) -> LimitWarner {
+        LimitWarner { max_context: Some(Limit::Tokens(tokens)), ..LimitWarner::default() }
+    }
+
+    fn warnings(script: &Script) -> Vec<String> {
+        let parts = script.messages.iter().flat_map(|said| &said.parts);
+        parts.filter_map(|part| Note::Warning.body(&part.text).map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn one_warning_stands_at_the_end_however_often_it_is_said() {
+        let mut script = Script::new("u go\nu line*3200");
+        check_stays(&script, &near(2_000));
+        for step in 0..20 {
+            script = script.after(&near(1_100));
+            let found = warnings(&script);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!(script.messages.last().unwrap().parts[0].kind, Kind::Text);
+            assert!(Note::Warning.body(&script.messages.last().unwrap().parts[0].text).is_some());
+            // The more there is, the more urgent it is; the warning itself does not count.
+            let used = 800 + 30 * step;
+            let urgency = if used >= 1_100 { "CRITICAL" } else { "URGENT" };
+            assert!(found[0].starts_with(urgency), "{used}: {}", found[0]);
+            assert!(
+                found[0].contains(&format!("{} of 1,100 tokens", crate::measure::grouped(used)))
+            );
+            script = script.and("a line*60\nu line*60");
+        }
+        // Where there is room again the last one leaves, and no receipt speaks of it.
+        let after = script.after(&near(100_000));
+        assert_eq!(warnings(&after), Vec::<String>::new());
+        assert_eq!(after.messages.len(), script.messages.len() - 1);
+    }
+
+    #[test]
+    fn nobody_is_warned_who_has_nothing_to_answer() {
+        check_stays(&Script::new("u line*4000\na done"), &near(1_000));
+        check_stays(&Script::new("u line*4000\na call x f {}"), &near(1_000));
+    }
+
+    #[test]
+    fn what_is_reported_is_what_stands_there() {
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let report = || {
+            let seen = Arc::clone(&seen);
+            Arc::new(ReportUsage::new(move |usage| seen.lock().unwrap().push(usage)))
+        };
+        let script = Script::new("u go\na call x f {}\nt ret x line*8000\nu on");
+        let clear = ClearToolResults { keep_pairs: 0, ..ClearToolResults::default() };
+        let tiers = vec![report() as Arc<dyn Strategy>, Arc::new(clear.clone()), report()];
+        let plan = script.plan(&Tiered { tiers, target: Limit::Tokens(0) });
+        assert_eq!(plan, script.plan(&clear));
+        let seen = seen.lock().unwrap();
+        let [before, after] = &seen[..] else { panic!("{seen:?}") };
+        assert_eq!((before.used, before.window, before.is_guess), (script.tokens(), 10_000, false));
+        assert!(after.used < 100 && (before.fraction - 0.2).abs() < 0.01, "{seen:?}");
+    }
+}
+
 /// Drops every turn, then fails.
 #[derive(Debug)]
 struct Fails;

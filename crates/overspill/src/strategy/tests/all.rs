@@ -71,7 +71,7 @@ pub(in crate::strategy) fn rules(seed: u8) -> Rules {
 }
 
 fn text(seed: u8) -> String {
-    let chars = [0, 2, 40, 400, 1_200, 5_000][usize::from(seed % 6)];
+    let chars = [0, 2, 40, 200, 400, 1_200, 5_000][usize::from(seed % 7)];
     "word by word\n".chars().cycle().take(chars).collect()
 }
 
@@ -135,6 +135,9 @@ pub(in crate::strategy) fn script(tidy: bool, rules: Rules, seeds: &[[u8; 4]]) -
             9..=12 => {
                 let mut answers: Vec<Part> =
                     open.drain(..).map(|id| Part::answer(&id, &text(a))).collect();
+                for answer in &mut answers {
+                    answer.holds_more = b & 32 != 0;
+                }
                 let by = usize::from(b) % answers.len().max(1);
                 answers.rotate_left(by);
                 if !tidy && c & 1 != 0 {

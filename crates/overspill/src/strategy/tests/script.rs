@@ -40,11 +40,13 @@ pub(in crate::strategy) struct Part {
     pub(in crate::strategy) kind: Kind<'static>,
     pub(in crate::strategy) text: String,
     pub(in crate::strategy) is_signed: bool,
+    /// Whether its JSON holds more than the text.
+    pub(in crate::strategy) holds_more: bool,
 }
 
 impl Part {
     pub(in crate::strategy) fn new(role: Role, kind: Kind<'static>, text: &str) -> Self {
-        Self { role, kind, text: text.to_owned(), is_signed: false }
+        Self { role, kind, text: text.to_owned(), is_signed: false, holds_more: false }
     }
 
     pub(in crate::strategy) fn call(id: &str, tool: &str, arguments: &str) -> Self {
@@ -65,7 +67,8 @@ impl Part {
         Self::new(Role::User, Kind::Text, &note.wrap(body))
     }
 
-    /// Reads `call ID TOOL ARGUMENTS`, `ret ID TEXT`, `err ID TEXT`, `think TEXT`, `sign TEXT`,
+    /// Reads `call ID TOOL ARGUMENTS`, `ret ID TEXT`, `ret+ ID TEXT` (that holds more than its text),
+    /// `err ID TEXT`, `think TEXT`, `sign TEXT`,
     /// `sys TEXT`, `image`, `boundary`, `other TEXT`; all else is a text.
     fn read(role: Role, words: &str) -> Self {
         let words = expand(words);
@@ -78,6 +81,7 @@ impl Part {
                 Self::call(id, tool, arguments)
             }
             "ret" => Self::answer(id, behind),
+            "ret+" => Self { holds_more: true, ..Self::answer(id, behind) },
             "err" => {
                 let mut part = Self::answer(id, behind);
                 if let Kind::Return { is_error, .. } = &mut part.kind {
@@ -102,6 +106,7 @@ impl Part {
         let mut entry =
             Entry::new(self.role, self.kind.clone(), self.text.as_str().into(), &self.text);
         entry.signature = self.is_signed.then(|| "signature".into());
+        entry.holds_more = self.holds_more;
         entry.replaceable = matches!(
             self.kind,
             Kind::Text | Kind::Thinking | Kind::Call { .. } | Kind::Return { .. }
@@ -241,6 +246,7 @@ impl Script {
                 Change::Text { entry, text } | Change::Arguments { entry, json: text } => {
                     let (message, part) = place(*entry);
                     now[message].parts[part].text.clone_from(text);
+                    now[message].parts[part].holds_more = false;
                 }
                 Change::Insert { before, text } => {
                     let note = Said::new(Role::User, vec![Part::new(Role::User, Kind::Text, text)]);
