@@ -414,6 +414,7 @@ Policies:
   clear          above 50,000 tokens: markers for all but the newest three results
   tiered         above 50,000 tokens: clear, then the newest 20 messages if it is still above
   default, lean  what the preset does, to results and to the history
+  config         what the configuration does to results, and its preset to the history
 
 The report of --html is one file that loads nothing and runs nothing of what was recorded. It shows
 the names of sessions and tools, and the beginnings of calls: look before you share it.

@@ -44,6 +44,30 @@ fn lines_that_cannot_be_read_are_said() {
 }
 
 #[test]
+fn what_the_configuration_does_is_a_policy_and_each_session_has_a_row() {
+    let bench =
+        Bench::with_file("[[bands]]\nover = 1_000\naction = \"truncate\"\nmax_chars = 500\n");
+    bench.write("short.jsonl", SESSION);
+    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/session.jsonl");
+    std::fs::copy(session, bench.path("long.jsonl")).unwrap();
+    let args =
+        ["replay", "short.jsonl", "long.jsonl", "--policy", "default,config", "--by-session"];
+    let table = bench.stdout(&args);
+    let cut = bench.json(&[&args[..], &["--json"]].concat());
+    let row = |at: usize| cut["rows"][at]["reduction"].clone();
+    assert!(row(2)["sent"].as_f64() > row(1)["sent"].as_f64(), "it cuts more: {cut}");
+    assert!(row(2)["reachable"].as_f64() < Some(100.0), "and stores nothing: {cut}");
+    let rows: Vec<&str> = table.lines().filter(|line| line.contains(".jsonl")).collect();
+    let named: Vec<_> = rows.iter().map(|row| row.split_whitespace().last().unwrap()).collect();
+    // In the short one there was nothing to do.
+    assert_eq!(named, ["long.jsonl", "short.jsonl"], "{table}");
+
+    bench.write("overspill.toml", "bands = 7\n");
+    assert!(bench.output(&args).status.code() == Some(2), "it asks for a file that is wrong");
+    assert!(bench.output(&args[..3]).status.success(), "and so it does not");
+}
+
+#[test]
 fn where_nothing_is_shown_it_says_why() {
     let bench = Bench::new();
     bench.write("question.jsonl", question());
@@ -52,33 +76,30 @@ fn where_nothing_is_shown_it_says_why() {
     std::fs::create_dir(bench.path("empty")).unwrap();
     insta::assert_snapshot!(bench.picture(&["replay", "question.jsonl"]), @r"
     $ overspill replay question.jsonl
-    --- stdout
-    no recorded session to replay was found
     --- stderr
     overspill: warning: question.jsonl: the model never answers in it, so there is nothing to replay
+    overspill: warning: no recorded session to replay was found; agents keep them in folders such as ~/.claude/projects, ~/.codex/sessions or ~/.pi/agent/sessions
     --- exit status 1
     ");
     insta::assert_snapshot!(bench.picture(&["replay", "--long", "short.jsonl"]), @r"
     $ overspill replay --long short.jsonl
-    --- stdout
-    no recorded session to replay was found
     --- stderr
     overspill: warning: sessions that are shorter than --long asks for: 1
+    overspill: warning: no recorded session to replay was found; agents keep them in folders such as ~/.claude/projects, ~/.codex/sessions or ~/.pi/agent/sessions
     --- exit status 1
     ");
     insta::assert_snapshot!(bench.picture(&["replay", "other.jsonl"]), @r"
     $ overspill replay other.jsonl
-    --- stdout
-    no recorded session to replay was found
     --- stderr
     overspill: warning: other.jsonl: not a recorded session of a known format
     hint: pass a session file of one of claude_code, codex, inspect, kimi, langchain, mini_swe, oh_llm, openhands, pi, specstory, swe_agent, vcr; logs of Inspect must be in its JSON form
+    overspill: warning: no recorded session to replay was found; agents keep them in folders such as ~/.claude/projects, ~/.codex/sessions or ~/.pi/agent/sessions
     --- exit status 1
     ");
     insta::assert_snapshot!(bench.picture(&["replay", "empty"]), @r"
     $ overspill replay empty
-    --- stdout
-    no recorded session to replay was found
+    --- stderr
+    overspill: warning: no recorded session to replay was found; agents keep them in folders such as ~/.claude/projects, ~/.codex/sessions or ~/.pi/agent/sessions
     --- exit status 1
     ");
     insta::assert_snapshot!(bench.picture(&["replay", "short.jsonl", "not/there"]), @r"
