@@ -463,6 +463,7 @@ pub(crate) struct Replay {
 Examples:
   overspill fit --budget 20000 request.json > smaller.json
   overspill fit --budget 80% --model claude-sonnet-4-5 --dry-run request.json
+  overspill fit --preset lean request.json > smaller.json
   curl ... | overspill fit --format anthropic --budget 100000 --strategy clear-tool-results
 
 A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"},
@@ -475,16 +476,20 @@ pub(crate) struct Fit {
     pub(crate) file: Option<PathBuf>,
     /// How much the whole request may have, instructions and tools included: tokens (20000), or a
     /// part of what the model takes (80%)
-    #[arg(long, value_name = "BUDGET")]
-    pub(crate) budget: crate::commands::Budget,
+    #[arg(long, value_name = "BUDGET", required_unless_present = "preset")]
+    pub(crate) budget: Option<crate::commands::Budget>,
+    /// What this preset does to a history, default or lean, in the place of --strategy; the budget
+    /// is then what the model takes, unless it is given
+    #[arg(long, value_name = "NAME", conflicts_with = "strategy")]
+    pub(crate) preset: Option<Preset>,
     /// The model it is for; by default the one the request names
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Its format; by default told by its content: chat, responses, anthropic, gemini, pydantic-ai
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
-    /// What to do, in this order: store-arguments, deduplicate-file-reads, clear-tool-results,
-    /// clamp-oversized (parts over a quarter of the budget), sliding-window
+    /// What to do, in this order: store-arguments (over 2,000 characters), deduplicate-file-reads,
+    /// clear-tool-results, clamp-oversized (parts over a quarter of the budget), sliding-window
     #[arg(
         long,
         value_name = "NAMES",
@@ -514,11 +519,11 @@ pub(crate) struct Fit {
 #[command(after_help = "\
 Examples:
   overspill inspect request.json
-  overspill inspect --in-order --limit 20 request.json
+  overspill inspect --in-order --limit 0 request.json
   overspill inspect --json < request.json
 
-With --json: {\"format\", \"tokens\", \"anchored\", \"instructions_and_tools\", \"messages\", \"turns\",
-\"faults\", \"entries\": [{\"message\", \"role\", \"kind\", \"tool\", \"tokens\", \"handles\", \"starts\"}]}.")]
+With --json, all parts: {\"format\", \"tokens\", \"anchored\", \"instructions_and_tools\", \"messages\",
+\"turns\", \"faults\", \"by_kind\": [{\"kind\", \"tool\", \"parts\", \"tokens\"}], \"entries\": [{\"message\", \"role\", \"kind\", \"tool\", \"tokens\", \"handles\", \"starts\"}]}.")]
 pub(crate) struct Inspect {
     /// The conversation; by default standard input
     #[arg(value_name = "FILE")]
@@ -529,9 +534,9 @@ pub(crate) struct Inspect {
     /// In the order of the conversation
     #[arg(long)]
     pub(crate) in_order: bool,
-    /// Show at most so many parts
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
+    /// Show at most so many parts; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
 }
 
 /// Print the definition of the read tool, for a request's list of tools

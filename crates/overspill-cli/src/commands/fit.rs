@@ -13,7 +13,7 @@ use overspill::strategy::{
     ClampOversized, ClearToolResults, DeduplicateFileReads, Keep, Limit, SlidingWindow,
     StoreArguments, Strategy, Tiered,
 };
-use overspill::window::{self, Source, WindowOptions};
+use overspill::window::{self, ModelWindow, Source, WindowOptions};
 use overspill::{RunId, Store};
 use overspill_store::MemoryStore;
 use overspill_wire::Conversation;
@@ -108,12 +108,21 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     let said = history.preamble().model.as_deref();
     let model = args.model.as_deref().or(said).unwrap_or_default().to_owned();
     let counter = conversation::counter(&conversation, &model);
-    let budget = budget(args.budget, &model)?;
-    let tiers = args.strategy.iter().map(|name| name.strategy(args, budget)).collect();
-    let strategy = Arc::new(Tiered { tiers, target: Limit::Tokens(budget) });
-    let fitter = Fitter::new(strategy, store, budget)
-        .counter(counter.clone())
-        .via(ReadVia::Tool(settings.config.read_tool.clone()));
+    let mut window = window::resolve(&model, &WindowOptions::default());
+    let budget = match args.budget {
+        Some(budget) => tokens(budget, &model, &window)?,
+        None => window.input_budget,
+    };
+    window.input_budget = budget;
+    let fitter = match args.preset {
+        Some(preset) => Fitter::preset(preset, store, &window),
+        None => {
+            let tiers = args.strategy.iter().map(|name| name.strategy(args, budget)).collect();
+            Fitter::new(Arc::new(Tiered { tiers, target: Limit::Tokens(budget) }), store, budget)
+        }
+    };
+    let fitter =
+        fitter.counter(counter.clone()).via(ReadVia::Tool(settings.config.read_tool.clone()));
     let occasion = Occasion { pins: &pins, ..Occasion::default() };
     let run = RunId::from(settings.run.as_str());
     let fitted = block_on(fitter.fit(&run, &history, &occasion));
@@ -154,8 +163,9 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     if leaves && !history.preamble().tools.iter().any(reads) {
         output::notice(&format!(
             "the request offers no tool {}, so its model cannot read what left; `overspill \
-             read-tool` prints its definition",
-            settings.config.read_tool
+             read-tool --format {}` prints its definition",
+            settings.config.read_tool,
+            conversation.format().name()
         ));
     }
     if totals.is_met() {
@@ -163,14 +173,36 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     }
     let failure = Failure::new("what these strategies may touch is not enough for this budget");
     output::error(&match fitted.warnings.is_empty() {
-        true => failure.hint(
-            "keep less with --keep-pairs 0 or --keep-messages, pin less, or raise --budget; \
-             system prompts, the first and the newest message stay, and `overspill inspect` \
-             shows what is largest",
-        ),
+        true => failure.hint(more_room(args)),
         false => failure,
     });
     Ok(NOT_DONE)
+}
+
+/// How a budget that was not met could be.
+fn more_room(args: &cli::Fit) -> String {
+    let mut mends = Vec::new();
+    let runs = |name: Name| args.preset.is_none() && args.strategy.contains(&name);
+    let missing = [Name::ClearToolResults, Name::SlidingWindow].into_iter();
+    let missing: Vec<&str> = missing.filter(|name| !runs(*name)).map(Name::name).collect();
+    if !missing.is_empty() {
+        mends.push(format!("run {} too, by --strategy", missing.join(" and ")));
+    }
+    if runs(Name::ClearToolResults) && args.keep_pairs > 0 {
+        mends.push("keep less with --keep-pairs 0".to_owned());
+    }
+    if runs(Name::SlidingWindow) && args.keep_messages > 1 {
+        mends.push("keep less with --keep-messages 1".to_owned());
+    }
+    if !args.pin.is_empty() {
+        mends.push("pin less".to_owned());
+    }
+    mends.push("raise --budget".to_owned());
+    format!(
+        "{}; system prompts, the first and the newest message stay, and `overspill inspect` shows \
+         what is largest",
+        mends.join(", or ")
+    )
 }
 
 /// Where the configuration says that nothing is to be done, the conversation passes as it came.
@@ -230,7 +262,13 @@ fn report(common: &cli::Common, plan: Option<&SettledPlan>, totals: &Totals) {
         });
         output::report(&report.to_string());
     } else {
-        output::report(&format!("{totals}; payloads stored: {}", grouped(handles.len() as u64)));
+        // Where nothing was to be done, the budget says why.
+        let was = match plan {
+            None if totals.is_met() => format!(", within {}", grouped(totals.budget)),
+            _ => String::new(),
+        };
+        let stored = grouped(handles.len() as u64);
+        output::report(&format!("{totals}{was}; payloads stored: {stored}"));
     }
 }
 
@@ -258,21 +296,19 @@ impl FromStr for Budget {
     }
 }
 
-fn budget(budget: Budget, model: &str) -> Result<u64, Failure> {
+/// A budget in tokens, for a model of that name and window.
+fn tokens(budget: Budget, model: &str, window: &ModelWindow) -> Result<u64, Failure> {
     match budget {
         Budget::Tokens(tokens) => Ok(tokens),
-        Budget::Percent(percent) => {
-            let window = window::resolve(model, &WindowOptions::default());
-            if window.source == Source::Fallback {
-                let what = match model {
-                    "" => "the request names no model".to_owned(),
-                    model => format!("nothing is known of how much {model:?} takes"),
-                };
-                return Err(Failure::usage(what)
-                    .hint("say the budget in tokens, or name another model with --model"));
-            }
-            Ok(window.trigger(percent / 100.0))
+        Budget::Percent(_) if window.source == Source::Fallback => {
+            let what = match model {
+                "" => "the request names no model".to_owned(),
+                model => format!("nothing is known of how much {model:?} takes"),
+            };
+            Err(Failure::usage(what)
+                .hint("say the budget in tokens, or name another model with --model"))
         }
+        Budget::Percent(percent) => Ok(window.trigger(percent / 100.0)),
     }
 }
 

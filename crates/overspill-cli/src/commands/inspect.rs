@@ -1,5 +1,8 @@
 //! `overspill inspect`: what a conversation's tokens are spent on.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use overspill::Marker;
 use overspill::entry::{EntryId, Kind, Role};
 use overspill::history::History;
@@ -8,7 +11,7 @@ use serde::Serialize;
 use super::conversation;
 use crate::cli;
 use crate::failure::Failure;
-use crate::output::{self, Out, grouped};
+use crate::output::{self, Out, counted, grouped};
 
 /// How much of a part's text a table shows, in characters.
 const SHOWN_CHARS: usize = 40;
@@ -23,7 +26,32 @@ struct Report {
     messages: usize,
     turns: usize,
     faults: Vec<String>,
+    by_kind: Vec<Sum>,
     entries: Vec<Row>,
+}
+
+/// What all parts of a kind, and of a tool, come to.
+#[derive(Debug, Serialize)]
+struct Sum {
+    kind: &'static str,
+    tool: Option<String>,
+    parts: u64,
+    tokens: u64,
+}
+
+impl Sum {
+    /// The largest first.
+    fn of(rows: &[Row]) -> Vec<Self> {
+        let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for row in rows {
+            let sum = sums.entry((row.kind, row.tool.clone())).or_default();
+            *sum = (sum.0 + 1, sum.1 + row.tokens);
+        }
+        let sum = |((kind, tool), (parts, tokens))| Self { kind, tool, parts, tokens };
+        let mut sums: Vec<Self> = sums.into_iter().map(sum).collect();
+        sums.sort_by_key(|sum| Reverse(sum.tokens));
+        sums
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -46,7 +74,7 @@ pub(crate) fn inspect(common: &cli::Common, args: &cli::Inspect) -> Result<u8, F
         .map(|at| row(&history, EntryId(at), count.entry(EntryId(at)).tokens()))
         .collect();
     if !args.in_order {
-        entries.sort_by_key(|row| std::cmp::Reverse(row.tokens));
+        entries.sort_by_key(|row| Reverse(row.tokens));
     }
     let report = Report {
         format: conversation.format().name(),
@@ -56,6 +84,7 @@ pub(crate) fn inspect(common: &cli::Common, args: &cli::Inspect) -> Result<u8, F
         messages: history.messages().len(),
         turns: history.turns().len(),
         faults: history.faults().iter().map(ToString::to_string).collect(),
+        by_kind: Sum::of(&entries),
         entries,
     };
     let mut out = Out::new();
@@ -63,7 +92,25 @@ pub(crate) fn inspect(common: &cli::Common, args: &cli::Inspect) -> Result<u8, F
         out.json(&report)?;
         return Ok(out.flush().map(|()| 0)?);
     }
-    let shown = args.limit.unwrap_or(report.entries.len()).min(report.entries.len());
+    let source = if report.anchored { "reported and estimated" } else { "estimated" };
+    out.text(&format!(
+        "{} of format {}, {}, {} tokens ({source}), {} of them instructions and tools\n\n",
+        counted(report.messages as u64, "message"),
+        report.format,
+        counted(report.turns as u64, "turn"),
+        grouped(report.tokens),
+        grouped(report.instructions_and_tools),
+    ))?;
+    let share = |tokens: u64| format!("{:.1}", tokens as f64 * 100.0 / report.tokens.max(1) as f64);
+    let sums = report.by_kind.iter().map(|sum| {
+        let tool = sum.tool.clone().unwrap_or_default();
+        vec![sum.kind.into(), tool, grouped(sum.parts), grouped(sum.tokens), share(sum.tokens)]
+    });
+    let head = ["KIND", "TOOL", "PARTS", "TOKENS", "PERCENT"];
+    out.text(&output::table(&head, &[2, 3, 4], sums.collect()))?;
+    out.text("\n")?;
+    let count = report.entries.len();
+    let shown = if args.limit == 0 { count } else { args.limit.min(count) };
     let rows = report.entries[..shown].iter().map(|row| {
         vec![
             row.message.to_string(),
@@ -76,19 +123,10 @@ pub(crate) fn inspect(common: &cli::Common, args: &cli::Inspect) -> Result<u8, F
     });
     let head = ["MESSAGE", "ROLE", "KIND", "TOOL", "TOKENS", "HANDLE OR TEXT"];
     out.text(&output::table(&head, &[0, 4], rows.collect()))?;
-    let source = if report.anchored { "reported and estimated" } else { "estimated" };
-    let more = match report.entries.len() - shown {
-        0 => String::new(),
-        more => format!("{} more parts. ", grouped(more as u64)),
-    };
-    out.text(&format!(
-        "\n{more}{} messages of format {}, {} turns, {} tokens ({source}), {} of them instructions and tools\n",
-        grouped(report.messages as u64),
-        report.format,
-        grouped(report.turns as u64),
-        grouped(report.tokens),
-        grouped(report.instructions_and_tools),
-    ))?;
+    if shown < count {
+        let more = counted((count - shown) as u64, "more part");
+        out.text(&format!("\n{more}; --limit 0 shows all\n"))?;
+    }
     for fault in &report.faults {
         out.text(&format!("fault: {fault}\n"))?;
     }

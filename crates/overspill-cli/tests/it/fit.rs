@@ -48,7 +48,7 @@ fn a_request_is_brought_under_its_budget_and_what_leaves_can_be_read() {
     let (smaller, report, status) = said(&bench, &["fit", "--budget", "8000", "request.json"]);
     insta::assert_snapshot!(report, @"
     41 messages and 20,037 tokens in, 41 and 7,330 out; payloads stored: 13
-    overspill: warning: the request offers no tool read_tool_result, so its model cannot read what left; `overspill read-tool` prints its definition
+    overspill: warning: the request offers no tool read_tool_result, so its model cannot read what left; `overspill read-tool --format anthropic` prints its definition
     ");
     assert_eq!(status, Some(0));
     let all = messages(&request(&[4_000; 20]).to_string());
@@ -87,7 +87,7 @@ fn a_dry_run_says_what_a_run_would_come_to_and_stores_nothing() {
     for budget in ["100", "500", "1500", "2500", "3500", "5000"] {
         let (dry, _, dry_status) = said(&bench, &fit(budget, &["--dry-run"]));
         let (_, report, status) = said(&bench, &fit(budget, &[]));
-        let totals = report.split(';').next().unwrap();
+        let totals = report.split(';').next().unwrap().split(", within ").next().unwrap();
         assert!(dry.contains(totals), "{budget}: {dry}{report}");
         assert_eq!(dry_status, status, "{budget}");
         let (dry, _, dry_status) = said(&bench, &fit(budget, &["--dry-run", "--json"]));
@@ -107,7 +107,10 @@ fn what_does_not_fit_is_printed_all_the_same() {
     let args = ["fit", "--budget", "20", "--strategy", "clear-tool-results", "request.json"];
     let (smaller, report, status) = said(&bench, &args);
     assert_eq!(status, Some(1));
-    assert!(report.contains("is not enough for this budget\nhint: keep less with"), "{report}");
+    assert!(
+        report.contains("is not enough for this budget\nhint: run sliding-window too"),
+        "{report}"
+    );
     assert_eq!(messages(&smaller), messages(&request(&[4_000; 3]).to_string()));
     let args = [&args[..], &["--keep-pairs", "0"]].concat();
     let (smaller, _, status) = said(&bench, &args);
@@ -150,7 +153,7 @@ fn a_read_tool_is_missed_until_the_request_carries_it() {
     assert!(misses(&plain, &["request.json"]) && misses(&plain, &["--dry-run", "request.json"]));
     // Where nothing leaves there is nothing to read.
     let (_, report, _) = said(&plain, &["fit", "--budget", "90000", "request.json"]);
-    assert!(report.ends_with(" out; payloads stored: 0\n"), "{report}");
+    assert!(report.ends_with(" out, within 90,000; payloads stored: 0\n"), "{report}");
 
     let tool = plain.json(&["read-tool", "--format", "anthropic"]);
     assert_eq!(tool["input_schema"]["required"], json!(["handle"]));
@@ -308,4 +311,49 @@ fn inspect_shows_what_tokens_are_spent_on() {
         .collect();
     assert_eq!(found, handles(&smaller));
     assert_eq!(inspected["faults"], json!([]));
+}
+
+#[test]
+fn a_preset_does_to_a_history_what_it_does() {
+    // 25,000 tokens: over what lean keeps to, and a third of what the model takes.
+    let mut request = request(&[5_000; 20]);
+    request["model"] = json!("claude-sonnet-4-5");
+    let bench = bench(&request);
+    let args = |preset: &'static str| ["fit", "--preset", preset, "request.json"];
+    let (untouched, report, status) = said(&bench, &args("default"));
+    assert_eq!((untouched, status), (request.to_string(), Some(0)));
+    assert!(report.contains(" out, within 200,000; payloads stored: 0"), "{report}");
+    let (smaller, report, status) = said(&bench, &args("lean"));
+    assert!(smaller.len() < 50_000 && status == Some(0), "{report}");
+    assert_eq!(messages(&smaller).len(), messages(&request.to_string()).len());
+
+    // A budget stands for what the model takes.
+    let budget = [&args("default")[..], &["--budget", "20000"]].concat();
+    let (smaller, _, status) = said(&bench, &budget);
+    assert!(smaller.len() < 50_000 && status == Some(0));
+    for wrong in
+        [vec!["fit", "request.json"], [&budget[..], &["--strategy", "clamp-oversized"]].concat()]
+    {
+        assert_eq!(said(&bench, &wrong).2, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn what_was_not_enough_says_what_else_there_is() {
+    let bench = bench(&request(&[4_000; 20]));
+    let hint = |args: &[&str]| {
+        let (_, report, status) = said(&bench, &[&["fit", "request.json"], args].concat());
+        assert_eq!(status, Some(1), "{report}");
+        report.split_once("hint: ").unwrap().1.split_once(';').unwrap().0.to_owned()
+    };
+    let little = ["--budget", "50"];
+    assert_eq!(hint(&little), "keep less with --keep-pairs 0, or raise --budget");
+    assert_eq!(
+        hint(&["--budget", "50", "--strategy", "store-arguments", "--pin", "3"]),
+        "run clear-tool-results and sliding-window too, by --strategy, or pin less, or raise --budget"
+    );
+    assert_eq!(
+        hint(&["--budget", "50", "--keep-messages", "6", "--keep-pairs", "0"]),
+        "keep less with --keep-messages 1, or raise --budget"
+    );
 }
