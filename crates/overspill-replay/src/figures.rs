@@ -181,8 +181,11 @@ impl Figures {
     /// `net_cost` are at these prices.
     #[must_use]
     pub fn against_at(&self, none: &Self, prices: Prices) -> Reduction {
-        let saved =
-            |part: f64, whole: f64| if whole == 0.0 { 0.0 } else { 100.0 - 100.0 * part / whole };
+        // The difference first: of equal ones nothing is left, not even a rounding error.
+        let saved = |part: f64, whole: f64| match whole {
+            0.0 => 0.0,
+            whole => 100.0 * (whole - part) / whole,
+        };
         let share = |part: u64| match self.identifiers.used {
             0 => 100.0,
             used => 100.0 * part as f64 / used as f64,

@@ -44,7 +44,7 @@ pub use evidence::Evidence;
 pub use figures::{
     Cause, Figures, Prices, Recall, Reduction, Request, Traffic, evaluate, evaluate_with,
 };
-pub use format::{Format, Recording, files, read, recording};
+pub use format::{Files, Format, Recording, files, read, recording};
 pub use policy::{HeadTail, Keep, Mask, PerResult, Policy};
 pub use session::{Item, ItemId, Kind, PairId, Segment, Session, Turn};
 pub use trace::{Part, Parts, Stage, Trace, TracedResult};

@@ -1,7 +1,7 @@
 //! `overspill replay`: what a policy would have saved and kept in recorded sessions.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io;
+use std::io::{self, Read};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use overspill::window::{self, FALLBACK_WINDOW, ModelWindow, Source, WindowOption
 use overspill_replay::{
     Cause, Figures, Prices, ReadError, Reduction, Session, Trace, evaluate_with, files, recording,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::named::Named;
 use super::report::{self, Traced};
@@ -21,6 +21,7 @@ use crate::cli;
 use crate::failure::{Failure, NOT_DONE};
 use crate::output::{self, Out, Progress};
 use crate::settings::Settings;
+use crate::target::Target;
 
 /// What the requests are made to, in thought; as `--json` writes it.
 #[derive(Debug, Clone, Serialize)]
@@ -42,7 +43,10 @@ impl Model {
             && known.source == Source::Fallback
         {
             return Err(Failure::usage(format!("nothing is known of a model {name:?}")).hint(
-                format!("name another, or none: the window is then {FALLBACK_WINDOW} tokens"),
+                format!(
+                    "name another, or none: the window is then {} tokens",
+                    output::grouped(FALLBACK_WINDOW)
+                ),
             ));
         }
         // Where a price of the cache is not known, what it holds costs what other input costs.
@@ -106,6 +110,7 @@ impl Row {
 /// One session's rows; as `--json` writes it.
 #[derive(Debug, Serialize)]
 pub(super) struct SessionRows {
+    #[serde(serialize_with = "as_shown")]
     pub(super) path: PathBuf,
     pub(super) session: String,
     pub(super) format: &'static str,
@@ -138,6 +143,7 @@ pub(super) struct Replayed {
     pub(super) by_session: Vec<SessionRows>,
     pub(super) skipped: Vec<String>,
     pub(super) skipped_lines: Vec<SkippedLines>,
+    #[serde(serialize_with = "all_as_shown")]
     pub(super) unanswered: Vec<PathBuf>,
 }
 
@@ -162,15 +168,32 @@ impl Replayed {
     }
 }
 
-/// Lines of a recording that are not valid JSON; as `--json` writes it.
+/// Lines of a recording that are no JSON, or nested too deeply; as `--json` writes it.
 #[derive(Debug, Serialize)]
 pub(super) struct SkippedLines {
+    #[serde(serialize_with = "as_shown")]
     pub(super) path: PathBuf,
     pub(super) lines: usize,
 }
 
+/// A path as it is printed, also where it is not UTF-8, which JSON has no room for.
+fn as_shown<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+fn all_as_shown<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.display().to_string()))
+}
+
 pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Failure> {
     let mut policies = args.policy.clone();
+    let mut named = Vec::new();
+    policies.retain(|policy| {
+        !named.contains(policy) && {
+            named.push(policy.clone());
+            true
+        }
+    });
     if policies.first() != Some(&Named::None) {
         policies.retain(|named| *named != Named::None);
         policies.insert(0, Named::None);
@@ -183,9 +206,19 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
     };
     let mut paths = Vec::new();
     for path in &args.paths {
-        path.metadata().map_err(|error| cannot_look_at(path, error))?;
-        paths.extend(files(path)?);
+        let there = path.metadata().map_err(|error| cannot_look_at(path, error))?;
+        if !there.is_dir() && !there.is_file() {
+            return Err(Failure::new(format!("{} is neither a file nor a folder", path.display()))
+                .hint("write what comes out of it into a file first"));
+        }
+        let found = files(path)?;
+        found.unreadable.iter().for_each(|error| output::warning(error));
+        paths.extend(found.files);
     }
+    // A recording counts once, however often it is named.
+    let mut seen = HashSet::new();
+    paths.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+    let report = args.html.as_deref().map(|file| report_target(file, &seen)).transpose()?;
     let task = Task {
         policies: &policies,
         only_long: args.long,
@@ -199,9 +232,9 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
     }
     for SkippedLines { path, lines } in &skipped_lines {
         let lines = match lines {
-            1 => "1 line is not valid JSON and was passed over".to_owned(),
+            1 => "1 line cannot be read as JSON and was passed over".to_owned(),
             lines => format!(
-                "{} lines are not valid JSON and were passed over",
+                "{} lines cannot be read as JSON and were passed over",
                 output::grouped(*lines as u64)
             ),
         };
@@ -267,12 +300,33 @@ pub(crate) fn replay(common: &cli::Common, args: &cli::Replay) -> Result<u8, Fai
         print(&mut out, &replayed, args.by_session)?;
     }
     out.flush()?;
-    if let Some(file) = args.html.as_ref().filter(|_| replayed.sessions > 0) {
-        std::fs::write(file, report::html(&replayed)).map_err(|error| {
-            Failure::from(error).context(format!("{} cannot be written", file.display()))
-        })?;
+    if let Some(target) = report.filter(|_| replayed.sessions > 0) {
+        target.write(true, no_report, |write| write(report::html(&replayed).as_bytes()))?;
     }
     Ok(if replayed.sessions == 0 { NOT_DONE } else { 0 })
+}
+
+/// Where the report goes: into a new file, or in the place of an older report.
+fn report_target(path: &Path, recordings: &HashSet<PathBuf>) -> Result<Target, Failure> {
+    let target = Target::at(path)?;
+    if let Some(file) = target.file() {
+        if recordings.contains(file) {
+            return Err(Failure::usage(format!("{} is a recording", path.display()))
+                .hint("name another file for the report"));
+        }
+        let mut begins = Vec::new();
+        let opened = std::fs::File::open(file);
+        let read = opened.and_then(|file| file.take(64).read_to_end(&mut begins));
+        if read.is_err() || !begins.is_empty() && !begins.starts_with(report::BEGINS.as_bytes()) {
+            return Err(no_report(path));
+        }
+    }
+    Ok(target)
+}
+
+fn no_report(path: &Path) -> Failure {
+    Failure::usage(format!("{} exists and is no report", path.display()))
+        .hint("name another file for the report")
 }
 
 fn print(out: &mut Out, replayed: &Replayed, by_session: bool) -> Result<(), Failure> {

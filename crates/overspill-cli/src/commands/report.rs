@@ -21,6 +21,9 @@ const WORST: usize = 6;
 const BEST: usize = 3;
 /// Rows for the others; the rest is counted.
 const ROWS: usize = 300;
+/// How a report begins.
+pub(super) const BEGINS: &str = "<!doctype html>\n";
+
 /// The biggest results of a session that are shown.
 const RESULTS: usize = 8;
 /// Recordings named that could not be read.
@@ -69,7 +72,7 @@ pub(super) fn html(replayed: &Replayed) -> String {
     let nonce = blake3::hash(body.as_bytes()).to_hex();
     let nonce = &nonce[..32];
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "{BEGINS}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'; script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

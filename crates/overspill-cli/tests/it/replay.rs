@@ -27,9 +27,9 @@ fn lines_that_cannot_be_read_are_said() {
     let output = bench.output(&["replay", "."]);
     assert!(output.status.success(), "{output:?}");
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
-    overspill: warning: ./none.jsonl: 1 line is not valid JSON and was passed over
-    overspill: warning: ./one.jsonl: 1 line is not valid JSON and was passed over
-    overspill: warning: ./two.jsonl: 2 lines are not valid JSON and were passed over
+    overspill: warning: ./none.jsonl: 1 line cannot be read as JSON and was passed over
+    overspill: warning: ./one.jsonl: 1 line cannot be read as JSON and was passed over
+    overspill: warning: ./two.jsonl: 2 lines cannot be read as JSON and were passed over
     overspill: warning: recordings in which the model never answers: 1
     ");
     let json = bench.json(&["replay", ".", "--json"]);
@@ -109,4 +109,62 @@ fn where_nothing_is_shown_it_says_why() {
     hint: name a file or folder of recordings
     --- exit status 1
     ");
+}
+
+#[test]
+fn a_recording_counts_once_and_what_cannot_be_read_stops_nothing() {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let bench = Bench::new();
+    bench.write("s.jsonl", SESSION);
+    symlink("s.jsonl", bench.path("same.jsonl")).unwrap();
+    let replayed = bench.json(&["replay", "s.jsonl", "./s.jsonl", ".", "--json"]);
+    assert_eq!(replayed["sessions"], 1);
+    let twice = bench.json(&["replay", "s.jsonl", "--policy", "lean,lean,default,lean", "--json"]);
+    let names: Vec<_> =
+        twice["rows"].as_array().unwrap().iter().map(|row| &row["policy"]).collect();
+    assert_eq!(names, ["none", "lean", "default"]);
+
+    // A name that is not UTF-8, in every place where JSON names files.
+    for (name, text) in [(b"\xff.jsonl", SESSION.to_owned()), (b"\xfe.jsonl", question())] {
+        std::fs::write(bench.path("").join(std::ffi::OsStr::from_bytes(name)), text).unwrap();
+    }
+    let replayed = bench.json(&["replay", ".", "--json"]);
+    assert_eq!(
+        (&replayed["sessions"], replayed["unanswered"].as_array().unwrap().len()),
+        (&2.into(), 1)
+    );
+
+    let shut = bench.path("shut");
+    std::fs::create_dir(&shut).unwrap();
+    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0)).unwrap();
+    // Root may look into any folder.
+    if std::fs::read_dir(&shut).is_err() {
+        let output = bench.output(&["replay", "."]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && said.contains("cannot read ./shut"), "{said}");
+    }
+    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o700)).unwrap();
+
+    rustix::fs::mkfifoat(rustix::fs::CWD, bench.path("fifo"), rustix::fs::Mode::RUSR).unwrap();
+    let output = bench.output(&["replay", "fifo"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("fifo is neither a file nor a folder\nhint: write what"), "{said}");
+}
+
+#[test]
+fn where_nothing_is_done_nothing_is_saved_or_lost() {
+    let bench = Bench::new();
+    // Sizes whose shares are no round numbers.
+    for turns in 1..12 {
+        bench.write(&format!("{turns}.jsonl"), SESSION.repeat(turns));
+    }
+    let replayed = bench.json(&["replay", ".", "--policy", "none,default", "--json"]);
+    let sessions = replayed["by_session"].as_array().unwrap().iter();
+    for row in sessions.flat_map(|session| session["rows"].as_array().unwrap()) {
+        for figure in ["sent", "cost", "net_cost", "cost_openai", "net_cost_openai"] {
+            assert_eq!(row["reduction"][figure], 0.0, "{row}");
+        }
+    }
 }

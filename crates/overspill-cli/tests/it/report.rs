@@ -142,3 +142,35 @@ fn a_model_brings_its_window_and_prices() {
     assert!(small["rows"][0]["over_window"].as_u64().unwrap() > 10);
     assert_picture!(bench.picture(&["replay", &path, "--model", "no-such-model"]));
 }
+
+#[test]
+fn a_report_takes_the_place_of_nothing_but_a_report() {
+    let bench = Bench::new();
+    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/session.jsonl");
+    let recorded = bench.path("s.jsonl");
+    std::fs::copy(session, &recorded).unwrap();
+    std::os::unix::fs::symlink("s.jsonl", bench.path("link.html")).unwrap();
+    bench.write("notes.txt", "mine\n");
+    std::fs::create_dir(bench.path("folder")).unwrap();
+    let html = |file: &str| bench.output(&["replay", "s.jsonl", "--html", file]);
+    for (file, says) in [
+        ("s.jsonl", "s.jsonl is a recording\nhint: name another file"),
+        ("link.html", "link.html is a recording\nhint: name another file"),
+        ("notes.txt", "notes.txt exists and is no report\nhint: name another file"),
+        ("folder", "folder is a folder\nhint: name a file in it"),
+        ("not/there.html", "the folder not does not exist\nhint: make it"),
+    ] {
+        let refused = html(file);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains(says) && refused.stdout.is_empty(), "{file}: {said}");
+    }
+    assert_eq!(std::fs::read(&recorded).unwrap(), std::fs::read(session).unwrap());
+    assert_eq!(std::fs::read(bench.path("notes.txt")).unwrap(), b"mine\n");
+    // An older one gives way, whole.
+    assert!(html("report.html").status.success());
+    let first = std::fs::read(bench.path("report.html")).unwrap();
+    bench.write("report.html", &first[..1_000]);
+    assert!(html("report.html").status.success());
+    assert_eq!(std::fs::read(bench.path("report.html")).unwrap(), first);
+    assert!(html("/dev/null").status.success());
+}

@@ -223,7 +223,11 @@ pub fn read(path: impl AsRef<Path>) -> Result<Vec<Session>, ReadError> {
         return Ok(recording(path)?.sessions);
     }
     let mut sessions = Vec::new();
-    for file in files(path)? {
+    let found = files(path)?;
+    if let Some(error) = found.unreadable.into_iter().next() {
+        return Err(error);
+    }
+    for file in found.files {
         match recording(&file) {
             Ok(found) => sessions.extend(found.sessions),
             Err(ReadError::Unrecognized { .. }) => {}
@@ -233,33 +237,53 @@ pub fn read(path: impl AsRef<Path>) -> Result<Vec<Session>, ReadError> {
     Ok(sessions)
 }
 
+/// What lies below a folder.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// The files that may hold recordings, in order of their names.
+    pub files: Vec<PathBuf>,
+    /// Why folders below it could not be looked into.
+    pub unreadable: Vec<ReadError>,
+}
+
 /// The files that may hold recordings: the file itself, or all below a folder whose names end as
-/// those of recordings do, in order of their names. Links to folders are not followed.
+/// those of recordings do. Links to folders are not followed.
 ///
 /// # Errors
 ///
-/// [`ReadError::Io`] where a folder cannot be read.
-pub fn files(path: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReadError> {
+/// [`ReadError::Io`] where the folder itself cannot be read.
+pub fn files(path: impl AsRef<Path>) -> Result<Files, ReadError> {
     let path = path.as_ref();
     if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
+        return Ok(Files { files: vec![path.to_owned()], unreadable: Vec::new() });
     }
-    let mut files = Vec::new();
-    let mut folders = vec![path.to_owned()];
+    let mut found = Files::default();
+    let mut folders = Vec::new();
+    look_into(path, &mut found.files, &mut folders)?;
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(|source| io(&folder, source))? {
-            let entry = entry.map_err(|source| io(&folder, source))?;
-            let kind = entry.file_type().map_err(|source| io(&folder, source))?;
-            let path = entry.path();
-            if kind.is_dir() {
-                folders.push(path);
-            } else if has_known_ending(&path) && path.is_file() {
-                files.push(path);
-            }
+        let looked = look_into(&folder, &mut found.files, &mut folders);
+        found.unreadable.extend(looked.err());
+    }
+    found.files.sort();
+    Ok(found)
+}
+
+fn look_into(
+    folder: &Path,
+    files: &mut Vec<PathBuf>,
+    folders: &mut Vec<PathBuf>,
+) -> Result<(), ReadError> {
+    for entry in fs::read_dir(folder).map_err(|source| io(folder, source))? {
+        let entry = entry.map_err(|source| io(folder, source))?;
+        let kind = entry.file_type().map_err(|source| io(folder, source))?;
+        let path = entry.path();
+        if kind.is_dir() {
+            folders.push(path);
+        } else if has_known_ending(&path) && path.is_file() {
+            files.push(path);
         }
     }
-    files.sort();
-    Ok(files)
+    Ok(())
 }
 
 fn has_known_ending(path: &Path) -> bool {

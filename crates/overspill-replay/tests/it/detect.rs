@@ -10,7 +10,7 @@ use crate::fixture;
 fn each_format_is_told_by_its_content_under_any_name() {
     let folder = std::env::temp_dir().join(format!("overspill-detect-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let fixtures = files(fixture("")).unwrap();
+    let fixtures = files(fixture("")).unwrap().files;
     let mut found = Vec::new();
     for path in &fixtures {
         let name = path.file_name().unwrap().to_str().unwrap();

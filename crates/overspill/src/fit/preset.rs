@@ -17,7 +17,7 @@ const LEAN_TOKENS: u64 = 20_000;
 const LEAN_PAYS_FROM: u64 = LEAN_TOKENS * 6 / 10;
 const LEAN_LEAVES: u64 = LEAN_TOKENS * 4 / 10;
 
-/// What is not worth breaking a cache for, even where the request is too big.
+/// What is not worth breaking a cache for, even where the request is large.
 const LEAN_MIN_TOKENS: u64 = LEAN_TOKENS / 10;
 
 /// Arguments that the lean preset stores at once: as long as five stubs.
@@ -33,7 +33,8 @@ const ROOM: f64 = 0.5;
 /// arguments and old results become markers, and only then the oldest turns leave, until half of
 /// the window is free. `default` does nothing before. `lean` stores long arguments as soon as their
 /// call is answered, and keeps a request near 20,000 tokens by turning the oldest results and their
-/// arguments into markers: from 12,000 on where that pays, above 20,000 in any case.
+/// arguments into markers, where that pays: from 12,000 on within ten requests, above 20,000 within
+/// as many as there were.
 pub(super) fn strategy(preset: Preset, rates: CacheRates) -> Arc<dyn Strategy> {
     match preset {
         Preset::Default => inside_the_window(),
@@ -53,7 +54,8 @@ pub(super) fn strategy(preset: Preset, rates: CacheRates) -> Arc<dyn Strategy> {
                     }),
                     rates,
                     horizon: HORIZON,
-                    forced_above: Limit::Tokens(LEAN_TOKENS),
+                    patient_above: Limit::Tokens(LEAN_TOKENS),
+                    forced_above: Limit::Fraction(FULL),
                 }),
             }),
             inside_the_window(),

@@ -26,7 +26,10 @@ pub struct CostGate {
     pub rates: CacheRates,
     /// Within how many more requests an edit must pay.
     pub horizon: u32,
-    /// Above this size of the request it passes whatever it costs.
+    /// Above this size of the request it may take as many as the history has turns, where they are
+    /// more: of what has lasted so long, as much again is to be expected.
+    pub patient_above: Limit,
+    /// Above this size it passes whatever it costs.
     pub forced_above: Limit,
 }
 
@@ -105,9 +108,11 @@ impl Strategy for CostGate {
         Box::pin(async move {
             let before = draft.clone();
             self.strategy.edit(draft).await?;
-            let is_forced = before.tokens() > self.forced_above.tokens(draft.scene().budget);
+            let is_above = |limit: Limit| before.tokens() > limit.tokens(draft.scene().budget);
+            let turns = u32::try_from(draft.history().turns().len()).unwrap_or(u32::MAX);
+            let patience = if is_above(self.patient_above) { turns } else { 0 };
             let cost = CostOfEdits::of(&before, draft, self.rates);
-            if !is_forced && !cost.pays_within(self.horizon) {
+            if !is_above(self.forced_above) && !cost.pays_within(self.horizon.max(patience)) {
                 let usage = draft.usage;
                 *draft = before;
                 draft.usage = usage;

@@ -854,3 +854,76 @@ mod made_of_others {
         assert!(matches!(big().history().entries()[entry.0].kind, Kind::Return { .. }));
     }
 }
+
+mod cost_gate {
+    use super::*;
+
+    /// So many turns, each of which returned so many characters and said as many words.
+    fn turns(count: usize, returned: usize, said: usize) -> Script {
+        let mut script = String::from("u go\n");
+        for turn in 0..count {
+            script.push_str(&format!("a word*{said} | call c{turn} bash {{}}\n"));
+            script.push_str(&format!("t ret c{turn} line*{returned}\n"));
+        }
+        Script::new(&script)
+    }
+
+    /// Clears all but the newest result, where the gate lets it.
+    fn gate(horizon: u32, patient_above: u64, forced_above: u64) -> CostGate {
+        CostGate {
+            strategy: Arc::new(ClearToolResults { keep_pairs: 1, ..ClearToolResults::default() }),
+            rates: CacheRates::default(),
+            horizon,
+            patient_above: Limit::Tokens(patient_above),
+            forced_above: Limit::Tokens(forced_above),
+        }
+    }
+
+    fn passes(script: &Script, gate: &CostGate) -> bool {
+        let plan = script.plan(gate);
+        let ungated = script.plan(&*gate.strategy);
+        assert!(!ungated.is_empty(), "there is something to clear");
+        assert!(plan.is_empty() || plan.edits().len() == ungated.edits().len(), "all or nothing");
+        !plan.is_empty()
+    }
+
+    const NEVER: u64 = u64::MAX;
+
+    #[test]
+    fn an_edit_waits_until_it_pays() {
+        // Much goes, and little behind it is sent anew.
+        assert!(passes(&turns(8, 2_000, 1), &gate(HORIZON, NEVER, NEVER)));
+        // Little goes, and all the words behind it are sent anew.
+        let dear = turns(8, 300, 400);
+        assert!(!passes(&dear, &gate(HORIZON, NEVER, NEVER)));
+        assert!(passes(&dear, &gate(1_000, NEVER, NEVER)), "in the long run it would");
+        assert!(!passes(&turns(8, 2_000, 1), &gate(0, NEVER, NEVER)), "at once nothing pays");
+    }
+
+    #[test]
+    fn in_a_large_request_it_may_take_as_long_as_the_session_took() {
+        let large = gate(HORIZON, 1_000, NEVER);
+        // The share that goes is the same, and so is how long it takes to pay.
+        let passes = |turns_so_far| passes(&turns(turns_so_far, 700, 1_400), &large);
+        assert!(!passes(8) && passes(80));
+        assert!(!super::cost_gate::passes(&turns(80, 700, 1_400), &gate(HORIZON, NEVER, NEVER)));
+    }
+
+    #[test]
+    fn where_the_window_runs_out_it_passes_whatever_it_costs() {
+        let dear = turns(8, 300, 400);
+        assert!(passes(&dear, &gate(0, NEVER, 1_000)));
+    }
+
+    #[test]
+    fn prices_decide() {
+        let script = turns(8, 500, 400);
+        let at = |read, write| CostGate {
+            rates: CacheRates { read, write },
+            ..gate(HORIZON, NEVER, NEVER)
+        };
+        // Without a cache every request pays for all of it, and what is shorter is cheaper at once.
+        assert!(passes(&script, &at(1.0, 1.0)));
+        assert!(!passes(&script, &at(0.01, 1.25)));
+    }
+}
