@@ -2,9 +2,12 @@
 //! turn; what left can be read.
 
 use futures_lite::StreamExt;
+use overspill::capability::Compaction;
+use overspill::config::Preset;
 use overspill::strategy::{
     ClearToolResults, Keep, Limit, SlidingWindow, Tiered, Trigger, Triggered,
 };
+use overspill::window;
 use rig_agent::agent::{MultiTurnStreamItem, PromptResponse};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -130,6 +133,20 @@ async fn a_long_run_that_streams_does_too() {
 }
 
 #[tokio::test]
+async fn the_lean_preset_keeps_a_run_near_twenty_thousand_tokens() {
+    let server = Server::start(long_script()).await;
+    let window = window::resolve("gpt-4o-mini", &Default::default());
+    let mut setup = Setup::new(tight(), window.input_budget);
+    setup.history = Compaction::preset(Preset::Lean, &window);
+    let rig = setup.agent(server.model());
+    let answer = rig.agent.prompt("Which run is broken?").await.unwrap();
+    assert!(answer.output().contains("the secret of run 1 is 7919"), "{}", answer.output());
+    let sizes: Vec<u64> = server.requests().iter().map(tokens).collect();
+    assert!(sizes.iter().all(|size| *size <= 20_000), "{sizes:?}");
+    assert!(sizes.windows(2).any(|pair| pair[1] < pair[0]), "{sizes:?}");
+}
+
+#[tokio::test]
 async fn without_overspill_the_same_run_is_many_times_as_big() {
     let server = Server::start(|request| match request["messages"].as_array().unwrap().len() {
         len if len < 12 => calls(format!("call_{len}"), "log", json!({ "n": len })),
@@ -207,8 +224,8 @@ async fn the_model_makes_its_history_shorter_itself() {
     })
     .await;
     let mut setup = Setup::new(tight(), 100_000);
-    setup.on_demand =
-        Some(Arc::new(SlidingWindow { keep: Keep::Messages(2), ..SlidingWindow::default() }));
+    let window = SlidingWindow { keep: Keep::Messages(2), ..SlidingWindow::default() };
+    setup.history = setup.history.on_demand(Arc::new(window));
     let rig = setup.agent(server.model());
     rig.agent.prompt("Go.").await.unwrap();
     let sent = server.requests();

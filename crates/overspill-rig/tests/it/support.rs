@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use overspill::capability::{Capability, Compaction, Stack};
 use overspill::fit::Fitter;
-use overspill::strategy::Strategy;
+use overspill::strategy::{SlidingWindow, Strategy};
 use overspill::summary::TextModel;
 use overspill::{Store, ToolOutputLimits};
 use overspill_rig::{Event, Overspill, WithOverspill};
@@ -49,8 +49,7 @@ pub(crate) struct Rig {
 
 /// How an agent is set up.
 pub(crate) struct Setup {
-    pub(crate) strategy: Arc<dyn Strategy>,
-    pub(crate) on_demand: Option<Arc<dyn Strategy>>,
+    pub(crate) history: Compaction,
     pub(crate) budget: u64,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) summaries: Option<Arc<dyn TextModel>>,
@@ -59,8 +58,7 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn new(strategy: impl Strategy + 'static, budget: u64) -> Self {
         Self {
-            strategy: Arc::new(strategy),
-            on_demand: None,
+            history: Compaction::new(Arc::new(strategy)),
             budget,
             store: Arc::new(MemoryStore::new()),
             summaries: None,
@@ -69,16 +67,13 @@ impl Setup {
 
     pub(crate) fn agent(self, model: impl Into<DynModel<Completion>>) -> Rig {
         let limits = ToolOutputLimits::builder().store(Arc::clone(&self.store)).build().unwrap();
-        let mut compaction = Compaction::new(Arc::clone(&self.strategy));
-        if let Some(strategy) = self.on_demand {
-            compaction = compaction.on_demand(strategy);
-        }
-        let mut fitter = Fitter::new(self.strategy, self.store, self.budget);
+        // A stack edits by its capabilities alone.
+        let mut fitter = Fitter::new(Arc::new(SlidingWindow::default()), self.store, self.budget);
         if let Some(model) = self.summaries {
             fitter = fitter.model(model);
         }
         let capabilities: [Arc<dyn Capability>; 2] =
-            [Arc::new(limits.clone()), Arc::new(compaction)];
+            [Arc::new(limits.clone()), Arc::new(self.history)];
         let requests: Arc<Mutex<Vec<_>>> = Arc::default();
         let handles: Arc<Mutex<Vec<String>>> = Arc::default();
         let warnings: Arc<Mutex<Vec<String>>> = Arc::default();
