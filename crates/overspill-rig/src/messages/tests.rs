@@ -125,6 +125,10 @@ fn conversation(steps: &[Step]) -> Vec<Message> {
             list.push(Message::User { content: results });
         }
     }
+    // A request asks for something.
+    if matches!(list.last(), Some(Message::Assistant(_))) {
+        list.push(Message::user("End."));
+    }
     list
 }
 
@@ -182,7 +186,8 @@ fn plan(history: &History<'_>, picks: &[Pick]) -> Plan {
 proptest! {
     #[test]
     fn what_no_edit_touches_is_the_value_that_came(steps in steps(), picks in picks()) {
-        let before = messages(conversation(&steps));
+        let list = conversation(&steps);
+        let before = messages(list.clone());
         let history = view(&before);
         prop_assert_eq!(history.faults(), vec![]);
         let plan = plan(&history, &picks);
@@ -201,7 +206,7 @@ proptest! {
         let after = Messages::new(after);
         prop_assert_eq!(view(&after).faults(), vec![]);
         // The same plan gives the same bytes, also on a longer history.
-        let longer = conversation(&steps).into_iter().chain([Message::user("more")]);
+        let longer = list.into_iter().chain([Message::user("more")]);
         let longer = messages(longer).apply(&settled).unwrap();
         for (it, again) in after.list.iter().zip(&longer) {
             prop_assert_eq!(it.digest(), again.digest());

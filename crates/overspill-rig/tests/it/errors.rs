@@ -95,7 +95,6 @@ async fn a_store_that_is_down_fails_no_run() {
     let folder = tempfile::tempdir().unwrap();
     let store = overspill_store::LocalStore::open(folder.path().join("spills")).unwrap();
     // Nothing can be made where a file stands.
-    std::fs::remove_dir_all(folder.path().join("spills")).unwrap();
     std::fs::write(folder.path().join("spills"), "").unwrap();
     let server =
         Server::start(|request| match request["messages"].as_array().unwrap().last().unwrap() {

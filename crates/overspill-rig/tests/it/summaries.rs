@@ -68,19 +68,20 @@ async fn a_summary_stands_for_what_left_and_counts() {
 
 #[tokio::test]
 async fn a_model_that_fails_leaves_it_to_the_next_strategy() {
-    let answers: [(fn() -> Reply, &str); 4] = [
-        (|| Reply::Fails(429, "Rate limit reached"), "could not be written"),
-        (|| Reply::Breaks, "could not be written"),
-        (|| Reply::Says("  ".to_owned()), "could not be written"),
-        (|| Reply::Says("word ".repeat(50_000)), "could not be written"),
+    let answers: [fn() -> Reply; 4] = [
+        || Reply::Fails(429, "Rate limit reached"),
+        || Reply::Breaks,
+        || Reply::Says("  ".to_owned()),
+        || Reply::Says("word ".repeat(50_000)),
     ];
-    for (answer, warning) in answers {
+    for answer in answers {
         let (rig, server) = run(answer).await;
         let (summaries, requests) = sent(&server);
         assert!(requests.iter().all(|request| tokens(request) <= BUDGET));
         let warnings = rig.warnings.lock().unwrap().clone();
+        let says = "what stands for the history could not be written";
         assert!(
-            !warnings.is_empty() && warnings.iter().all(|it| it.contains(warning)),
+            !warnings.is_empty() && warnings.iter().all(|it| it.ends_with(says)),
             "{warnings:?}"
         );
         let last = messages(requests.last().unwrap()).join("\n");
