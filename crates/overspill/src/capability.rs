@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 
 use crate::BoxFuture;
-use crate::fit::{Fitted, Fitter, Occasion};
+use crate::config::Preset;
+use crate::fit::{Fitted, Fitter, Occasion, preset_strategy};
 use crate::history::History;
 use crate::intake::Admitted;
 use crate::item::{RunId, ToolCall, ToolReturn};
@@ -18,6 +19,7 @@ use crate::limits::ToolOutputLimits;
 use crate::read::ReadTool;
 use crate::strategy::{Draft, Strategy, StrategyError};
 use crate::summary::Usage;
+use crate::window::ModelWindow;
 
 /// A tool that a host offers the model, for any provider.
 pub type ToolDefinition = ReadTool;
@@ -87,6 +89,11 @@ impl Compaction {
     /// Edits by this strategy before each request; it usually has a trigger.
     pub fn new(each_time: Arc<dyn Strategy>) -> Self {
         Self { each_time, on_demand: None, asked: Arc::default() }
+    }
+
+    /// Edits before each request as a preset does for this model.
+    pub fn preset(preset: Preset, window: &ModelWindow) -> Self {
+        Self::new(preset_strategy(preset, window))
     }
 
     /// Edits by this strategy, which has no trigger, when [`compact_now`](Self::compact_now) or the

@@ -73,6 +73,11 @@ pub enum FitWarning {
     Settle(#[from] SettleError),
 }
 
+/// What a preset edits by, for this model.
+pub(crate) fn preset_strategy(preset: Preset, window: &ModelWindow) -> Arc<dyn Strategy> {
+    preset::strategy(preset, CacheRates::from(&window.prices))
+}
+
 impl Fitter {
     /// Edits by `strategy`, stores in `store` what leaves, and takes `budget` tokens for what a
     /// request may have. Markers speak of the read tool by its usual name.
@@ -90,8 +95,7 @@ impl Fitter {
 
     /// What a preset does to histories for this model.
     pub fn preset(preset: Preset, store: Arc<dyn Store>, window: &ModelWindow) -> Self {
-        let strategy = preset::strategy(preset, CacheRates::from(&window.prices));
-        let fitter = Self::new(strategy, store, window.input_budget);
+        let fitter = Self::new(preset_strategy(preset, window), store, window.input_budget);
         if window.source == Source::Fallback { fitter.guessed() } else { fitter }
     }
 

@@ -138,7 +138,7 @@ fn a_recording_counts_once_and_what_cannot_be_read_stops_nothing() {
 
     let shut = bench.path("shut");
     std::fs::create_dir(&shut).unwrap();
-    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&shut, std::fs::Permissions::from_mode(0o0)).unwrap();
     // Root may look into any folder.
     if std::fs::read_dir(&shut).is_err() {
         let output = bench.output(&["replay", "."]);

@@ -6,6 +6,7 @@ use std::path::Path;
 fn the_readmes_examples_are_those_that_are_built() {
     check("overspill/examples/round_trip.rs");
     check("overspill-wire/examples/fit_history.rs");
+    check("overspill-rig/examples/rig_agent.rs");
 }
 
 #[track_caller]
