@@ -256,7 +256,7 @@ async fn many_long_answers_at_once_are_cut_rather_than_sent() {
 #[tokio::test]
 async fn tools_keep_to_their_folder_and_their_time() {
     let asked: Vec<(&str, Value, &str)> = vec![
-        ("read_file", json!({ "path": "../../etc/passwd" }), "cannot be opened"),
+        ("read_file", json!({ "path": "crates/../.." }), "crates/../.. is outside of the working"),
         ("read_file", json!({ "path": "/etc/passwd" }), "/etc/passwd is outside of the working"),
         ("read_file", json!({ "path": "crates" }), "crates is no file"),
         ("read_file", json!({ "path": "nowhere" }), "nowhere cannot be opened: No such file"),

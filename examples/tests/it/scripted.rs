@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri, header};
-use futures_lite::stream;
+use futures_lite::{StreamExt, future, stream};
 use serde_json::{Value, json};
 
 /// The one key that opens it.
@@ -110,7 +110,12 @@ fn respond(reply: Reply) -> Response<Body> {
         }
         Reply::Cut { content_type, body } => {
             let lost = std::io::Error::other("the script cuts the connection");
-            let chunks = stream::iter([Ok(Bytes::from(body)), Err(lost)]);
+            // What was written is sent while the next is waited for.
+            let cut = async {
+                future::yield_now().await;
+                Err(lost)
+            };
+            let chunks = stream::once(Ok(Bytes::from(body))).chain(stream::once_future(cut));
             of(content_type).body(Body::from_stream(chunks)).unwrap()
         }
     }
