@@ -173,6 +173,10 @@ pub fn stack(store: Arc<dyn Store>, budget: u64) -> Result<Stack, PolicyError> {
 impl Agent {
     /// An agent that asks `model` through `client`. No request of its has more than `budget`
     /// tokens, and it makes `max_requests` at most; `run` names what it stores.
+    ///
+    /// # Errors
+    ///
+    /// As [`stack`].
     pub fn new(
         client: Client<OpenAIConfig>,
         model: impl Into<String>,

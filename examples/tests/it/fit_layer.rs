@@ -15,7 +15,7 @@ use async_openai::types::chat::{
 use futures_lite::StreamExt;
 use overspill::ToolOutputLimits;
 use overspill::fit::Fitter;
-use overspill::strategy::ClearToolResults;
+use overspill::strategy::{ClearToolResults, Limit, Strategy, Trigger, Triggered};
 use overspill_examples::endpoint;
 use overspill_examples::fit_layer::FitLayer;
 use overspill_store::MemoryStore;
@@ -24,11 +24,22 @@ use serde_json::{Value, json};
 
 use crate::scripted::{KEY, Reply, Scripted, completion, events_text, says};
 
+/// Keeps one result.
+const KEEP_ONE: fn() -> Arc<dyn Strategy> =
+    || Arc::new(ClearToolResults { keep_pairs: 1, ..ClearToolResults::default() });
+
 /// A client whose requests keep one result, and what it stores.
 fn client(server: &Scripted, key: &str) -> (Client<OpenAIConfig>, ToolOutputLimits) {
+    client_that(server, key, KEEP_ONE())
+}
+
+fn client_that(
+    server: &Scripted,
+    key: &str,
+    strategy: Arc<dyn Strategy>,
+) -> (Client<OpenAIConfig>, ToolOutputLimits) {
     let store = Arc::new(MemoryStore::new());
-    let strategy = ClearToolResults { keep_pairs: 1, ..ClearToolResults::default() };
-    let fitter = Fitter::new(Arc::new(strategy), store.clone(), 100_000);
+    let fitter = Fitter::new(strategy, store.clone(), 100_000);
     let http = endpoint::http().unwrap();
     let service = tower::ServiceBuilder::new()
         .layer(FitLayer::new(fitter, "run-1"))
@@ -123,9 +134,26 @@ async fn chat_completions_are_fitted_and_all_else_keeps_its_bytes() {
     only_these_were_cleared(&long, second.text(), &["a", "b", "c"], &limits).await;
     // One result alone stays.
     assert_eq!(third.text(), chat_request(&["z"]));
-    // What was sent once is sent again, so that it is cached: up to the result cleared now.
-    let again = first.text().find("\"c says").unwrap();
-    assert_eq!(first.text()[..again], second.text()[..again]);
+}
+
+/// The client knows nothing of the plan, and sends the whole history again.
+#[tokio::test]
+async fn what_was_settled_once_stays_the_same_bytes() {
+    let server = Scripted::start(|_| says("Fine.")).await;
+    // Three results are too many, and one with two markers is not, nor two.
+    let when = Trigger::tokens(Limit::Tokens(2_000));
+    let strategy = Triggered { when, strategy: KEEP_ONE() };
+    let (client, limits) = client_that(&server, KEY, Arc::new(strategy));
+    let (short, long) = (chat_request(&["a", "b", "c"]), chat_request(&["a", "b", "c", "d"]));
+    for request in [&short, &long] {
+        let _: Value = client.chat().create_byot(&*raw(request)).await.unwrap();
+    }
+    let [first, second] = &server.journal()[..] else { panic!("two requests") };
+    for (sent, received) in [(&short, first), (&long, second)] {
+        only_these_were_cleared(sent, received.text(), &["a", "b"], &limits).await;
+    }
+    let (messages, _) = first.text().split_once("],\"temperature\"").unwrap();
+    assert!(second.text().starts_with(messages));
 }
 
 #[tokio::test]
