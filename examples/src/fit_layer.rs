@@ -135,9 +135,9 @@ impl Fit {
     /// The body that is to be sent; `None` where the request stays as it is.
     async fn request(&self, request: &Request) -> Option<Bytes> {
         let path = request.url().path();
-        let format = match request.method() {
-            &Method::POST if path.ends_with("/chat/completions") => Format::Chat,
-            &Method::POST if path.ends_with("/responses") => Format::Responses,
+        let format = match *request.method() {
+            Method::POST if path.ends_with("/chat/completions") => Format::Chat,
+            Method::POST if path.ends_with("/responses") => Format::Responses,
             _ => return None,
         };
         let body = Bytes::copy_from_slice(request.body()?.as_bytes()?);

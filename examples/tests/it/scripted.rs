@@ -281,7 +281,7 @@ pub(crate) fn responses_fault(request: &Value) -> Result<(), String> {
 }
 
 fn common_fault(request: &Value, name: fn(&Value) -> &Value) -> Result<(), String> {
-    if !request["model"].as_str().is_some_and(|model| !model.is_empty()) {
+    if request["model"].as_str().is_none_or(str::is_empty) {
         return Err("you must provide a model parameter".into());
     }
     let mut names = HashSet::new();
