@@ -8,8 +8,8 @@ use overspill::intake::Admitted;
 use overspill::item::{Payload, ToolReturn};
 use overspill::store::Receipt;
 
-/// How many signs the bar has.
-const BAR: u64 = 20;
+/// How many signs the bar has; the whole line fits on a terminal of 80.
+const BAR: u64 = 10;
 
 /// What a run has taken so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,14 +80,14 @@ impl fmt::Display for Gauge {
         let full = (self.context * BAR).div_ceil(self.budget.max(1)).min(BAR) as usize;
         write!(
             f,
-            "{}{} context {} of {} tokens, spilled {} in {}, saved {} tokens",
+            "{}{} {} of {} tokens, {} saved, {} spilled in {}",
             "█".repeat(full),
             "░".repeat(BAR as usize - full),
             HumanCount(self.context),
             HumanCount(self.budget),
+            HumanCount(self.saved),
             DecimalBytes(self.spilled),
             HumanCount(self.payloads),
-            HumanCount(self.saved),
         )
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         };
         assert_eq!(
             gauge.to_string(),
-            "█████████░░░░░░░░░░░ context 8,412 of 20,000 tokens, spilled 1.23 MB in 31, saved 214,000 tokens"
+            "█████░░░░░ 8,412 of 20,000 tokens, 214,000 saved, 1.23 MB spilled in 31"
         );
         assert!(Gauge::new(0).to_string().starts_with("░░"));
     }

@@ -96,7 +96,7 @@ struct Screen {
 impl Screen {
     fn new() -> Self {
         let live = io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}");
+            let style = ProgressStyle::with_template("{spinner} {wide_msg}");
             let bar = ProgressBar::new_spinner();
             bar.enable_steady_tick(Duration::from_millis(100));
             style.map_or(bar.clone(), |style| bar.with_style(style))
@@ -127,7 +127,8 @@ impl Screen {
     /// Leaves the last state of the gauge on the screen.
     fn end(&self) {
         if let Some(live) = &self.live {
-            live.abandon();
+            live.println(live.message());
+            live.finish_and_clear();
         }
     }
 }

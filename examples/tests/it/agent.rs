@@ -155,9 +155,13 @@ async fn a_long_run_stays_in_its_budget_and_loses_nothing() {
         assert!(estimated <= BUDGET, "{estimated} tokens by estimate");
     }
     // One line of the gauge for each request.
-    let gauges: Vec<&str> = log.lines().filter(|line| line.contains(" context ")).collect();
+    let gauges: Vec<&str> =
+        log.lines().filter(|line| line.contains(" of 20,000 tokens, ")).collect();
     assert_eq!(gauges.len(), journal.len());
-    assert!(gauges.iter().all(|line| line.contains(" of 20,000 tokens, spilled ")), "{log}");
+    assert!(
+        gauges.iter().all(|line| line.starts_with('█') && line.contains(" spilled in ")),
+        "{log}"
+    );
     assert!(!log.contains("warning"), "{log}");
 }
 

@@ -60,5 +60,5 @@ async fn the_agent_talks_with_aimock() {
         .unwrap();
     let log = String::from_utf8(agent.stderr).unwrap();
     assert_eq!(String::from_utf8(agent.stdout).unwrap(), "It was stored.\n", "{log}");
-    assert!(log.contains("spilled 108.89 kB in 1"), "{log}");
+    assert!(log.contains("108.89 kB spilled in 1"), "{log}");
 }
