@@ -74,7 +74,11 @@ impl ClearToolResults {
             if !self.tools.applies_to(tool) || read_backs.keeps(history, answer) {
                 continue;
             }
-            let (words, weight) = marker_of(&history.entries()[answer.0].text);
+            let text = &history.entries()[answer.0].text;
+            if is_marker(text) {
+                continue;
+            }
+            let (words, weight) = marker_of(text);
             draft.replace_text(answer, words, weight);
             if self.clear_inputs
                 && let Some(call) = history.call_of(answer)
@@ -148,6 +152,19 @@ impl Strategy for ClearToolResults {
         }
         done()
     }
+}
+
+/// The longest marker alone on a line: with the handle of what it is an excerpt of, and the words
+/// of who else replaced a result.
+const MARKER_CHARS: usize = 720;
+
+/// Whether a result is nothing but a marker. In its place another would only name it in turn, and
+/// what it names would be two reads away; a tokenizer may well find the other one lighter.
+fn is_marker(text: &str) -> bool {
+    text.len() <= MARKER_CHARS
+        && text.starts_with(OPENING)
+        && !text.trim_end().contains('\n')
+        && Marker::handles(text).next().is_some()
 }
 
 /// The marker of a result. A result that is the excerpt of something stored names that as well.

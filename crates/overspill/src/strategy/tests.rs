@@ -625,6 +625,15 @@ mod clear_tool_results {
     }
 
     #[test]
+    fn a_marker_stays_however_heavy_it_is() {
+        let handle = |run: &str| format!("{run}/x.aaaaaaaaaaaaaaaaaaaaaaaaaa");
+        let (one, other) = (handle(&"run".repeat(30)), handle(&"r".repeat(90)));
+        let marker = format!("[overspill: 9 lines, stored as {one}] (an excerpt of {other})");
+        assert!(marker.len() > 240);
+        check_stays(&Script::new(&format!("u go\na call x f {{}}\nt ret x {marker}")), &keep(0));
+    }
+
+    #[test]
     fn it_clears_enough_or_nothing_and_stops_at_the_low_mark() {
         let step = "a call x f {}\nt ret x line*4000\n";
         let script = Script::new(&format!("u go\n{}", step.repeat(9)));
