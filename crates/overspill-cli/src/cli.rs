@@ -474,7 +474,9 @@ pub(crate) struct Fit {
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
     /// What to do, in this order: store-arguments, deduplicate-file-reads, clear-tool-results,
-    /// clamp-oversized (parts over a quarter of the budget), sliding-window
+    /// clamp-oversized (parts over a quarter of the budget), relevance (a model judges older turns),
+    /// summarize (a model sums up older messages), sliding-window. The model is the one that
+    /// [summarize] in overspill.toml names, else the request's own
     #[arg(
         long,
         value_name = "NAMES",
@@ -485,7 +487,7 @@ pub(crate) struct Fit {
     /// How many of the newest results clear-tool-results leaves
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) keep_pairs: usize,
-    /// How many of the newest messages sliding-window leaves at least
+    /// How many of the newest messages sliding-window and summarize leave at least
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) keep_messages: usize,
     /// A message that stays whatever happens, by its number from 0; can be given several times

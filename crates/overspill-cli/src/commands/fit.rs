@@ -9,12 +9,13 @@ use overspill::fit::{Fitter, Occasion};
 use overspill::history::{Edit, History, Plan};
 use overspill::marker::ReadVia;
 use overspill::strategy::{
-    ClampOversized, ClearToolResults, DeduplicateFileReads, Keep, Limit, SlidingWindow,
-    StoreArguments, Strategy, Tiered,
+    ClampOversized, ClearToolResults, DeduplicateFileReads, Fallback, Keep, Limit, Relevance,
+    SlidingWindow, StoreArguments, Strategy, Summarize, Tiered,
 };
+use overspill::summary::{ModelName, Provider};
 use overspill::window::{self, Source, WindowOptions};
 use overspill::{RunId, Store};
-use overspill_wire::Conversation;
+use overspill_wire::{Conversation, Format};
 use serde_json::{Value, json};
 
 use super::conversation;
@@ -31,15 +32,19 @@ pub(crate) enum Name {
     DeduplicateFileReads,
     ClearToolResults,
     ClampOversized,
+    Relevance,
+    Summarize,
     SlidingWindow,
 }
 
 impl Name {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::StoreArguments,
         Self::DeduplicateFileReads,
         Self::ClearToolResults,
         Self::ClampOversized,
+        Self::Relevance,
+        Self::Summarize,
         Self::SlidingWindow,
     ];
 
@@ -49,11 +54,19 @@ impl Name {
             Self::DeduplicateFileReads => "deduplicate-file-reads",
             Self::ClearToolResults => "clear-tool-results",
             Self::ClampOversized => "clamp-oversized",
+            Self::Relevance => "relevance",
+            Self::Summarize => "summarize",
             Self::SlidingWindow => "sliding-window",
         }
     }
 
-    fn strategy(self, args: &cli::Fit, budget: u64) -> Arc<dyn Strategy> {
+    /// Whether it asks a model.
+    fn asks(self) -> bool {
+        matches!(self, Self::Relevance | Self::Summarize)
+    }
+
+    /// The strategy; one that asks may give the model so much to read at once.
+    fn strategy(self, args: &cli::Fit, budget: u64, prompt: Limit) -> Arc<dyn Strategy> {
         let until = Some(Limit::Tokens(budget));
         match self {
             Self::StoreArguments => Arc::new(StoreArguments::default()),
@@ -70,6 +83,21 @@ impl Name {
                 until,
                 ..ClearToolResults::default()
             }),
+            Self::Relevance => {
+                Arc::new(Relevance { prompt, ..Relevance::new(Limit::Tokens(budget)) })
+            }
+            // Where no summary can be had, the other strategies do what they can.
+            Self::Summarize => {
+                let nothing = Tiered { tiers: Vec::new(), target: Limit::Tokens(budget) };
+                let defaults = Summarize::new(Keep::Messages(args.keep_messages));
+                let summarize = Summarize {
+                    summary_tokens: defaults.summary_tokens.min(budget / 4),
+                    transcript: prompt,
+                    ..defaults
+                };
+                let nothing: Arc<dyn Strategy> = Arc::new(nothing);
+                Arc::new(Fallback::new(Arc::new(summarize), [nothing]))
+            }
             Self::SlidingWindow => Arc::new(SlidingWindow {
                 keep: Keep::Messages(args.keep_messages),
                 until,
@@ -104,11 +132,25 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     let model = args.model.as_deref().or(said).unwrap_or_default().to_owned();
     let counter = conversation::counter(&conversation, &model);
     let budget_tokens = budget(args.budget, &model)?;
-    let tiers = args.strategy.iter().map(|name| name.strategy(args, budget_tokens)).collect();
+    let writer = match args.strategy.iter().any(|name| name.asks()) {
+        true => Some(settings.model(asked(&conversation, said).as_ref())?),
+        false => None,
+    };
+    // Half of what the model that is asked takes, whatever the budget of the request is.
+    let prompt = writer.as_ref().map_or(Limit::Fraction(0.5), |writer| {
+        let window = window::resolve(&writer.name().to_string(), &WindowOptions::default());
+        Limit::Tokens(window.trigger(0.5))
+    });
+    let tiers =
+        args.strategy.iter().map(|name| name.strategy(args, budget_tokens, prompt)).collect();
     let strategy = Arc::new(Tiered { tiers, target: Limit::Tokens(budget_tokens) });
     let fitter = Fitter::new(strategy, store, budget_tokens)
         .counter(counter.clone())
         .via(ReadVia::Tool(settings.config.read_tool.clone()));
+    let fitter = match writer {
+        Some(writer) => fitter.model(Arc::new(writer)),
+        None => fitter,
+    };
     let occasion = Occasion { pins: &pins, ..Occasion::default() };
     if args.dry_run {
         let plan = block_on(fitter.plan(&history, &occasion))?;
@@ -176,6 +218,17 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         return Ok(1);
     }
     Ok(0)
+}
+
+/// The model that the request is for, where it is asked by an API that is spoken.
+fn asked(conversation: &Conversation, model: Option<&str>) -> Option<ModelName> {
+    let provider = match conversation.format() {
+        Format::Chat | Format::Responses => Provider::OpenAi,
+        Format::Anthropic => Provider::Anthropic,
+        _ => return None,
+    };
+    let name = model.filter(|name| !name.is_empty())?.to_owned();
+    Some(ModelName { provider, name })
 }
 
 /// A budget in tokens, or by what a model takes.
