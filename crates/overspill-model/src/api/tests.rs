@@ -29,7 +29,7 @@ fn requests_hold_what_each_api_wants_and_no_cap_where_none_is_wanted() {
         body("ollama:llama3.2:3b", true),
         r#"{"model":"llama3.2:3b","messages":[{"role":"user","content":"Sum up"}],"stream":true,"stream_options":{"include_usage":true}}"#
     );
-    let known = window::resolve("anthropic:claude-haiku-4-5", &Default::default());
+    let known = overspill::window::resolve("anthropic:claude-haiku-4-5", &Default::default());
     let most = known.max_output.unwrap();
     assert!(most >= 32_000);
     assert_eq!(

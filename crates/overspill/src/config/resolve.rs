@@ -336,11 +336,11 @@ impl Meaning<'_> {
             Ok(model) => Some(ModelConfig { model, base_url, api_key_env }),
             Err(error) => {
                 let hint = match error {
-                    ModelNameError::NoProvider => format!(
-                        "write how it is asked, as in \"openai:{value}\"; vLLM and llama.cpp are asked \
-                         as openai: with a base_url"
-                    ),
-                    ModelNameError::NoName => "write one such as \"openai:gpt-5-mini\"".to_owned(),
+                    ModelNameError::NoProvider => {
+                        "write how it is asked before its name, as in \"openai:gpt-5-mini\"; vLLM, \
+                         llama.cpp and others are asked as openai: with a base_url"
+                    }
+                    _ => "write one such as \"openai:gpt-5-mini\"",
                 };
                 let message = format!("{} is {}: {error}", at.name, quoted(value));
                 self.problems.push(at.problem(message, hint));
@@ -357,7 +357,7 @@ impl Meaning<'_> {
         };
         let hint = match error {
             BaseUrlError::NotHttp => "write one such as \"http://localhost:8000/v1\"",
-            BaseUrlError::Extra => {
+            _ => {
                 "write only scheme, host, port and path; a key belongs in a variable, whose name is \
                  api_key_env"
             }

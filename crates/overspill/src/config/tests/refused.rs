@@ -335,6 +335,25 @@ action = "spill""#), @r#"
 }
 
 #[test]
+fn models_that_cannot_be_asked() {
+    insta::assert_snapshot!(errors(r#"[summarize]
+model = "gpt-5-mini""#), @"");
+    insta::assert_snapshot!(errors(r#"[summarize]
+model = "openai:gpt 5""#), @"");
+    insta::assert_snapshot!(errors(r#"[summarize]
+base_url = "http://localhost:8000/v1""#), @"");
+    insta::assert_snapshot!(errors(r#"[summarize]
+model = "openai:m"
+base_url = "localhost:8000"
+api_key_env = "OPENAI-KEY""#), @"");
+    // What may be secret is not repeated.
+    let text = "[summarize]\nmodel = \"openai:m\"\napi_key_env = \"sk-proj-1234\"\n\
+                base_url = \"https://me:sk-5678@example.com\"";
+    insta::assert_snapshot!(errors(text), @"");
+    assert!(!errors(text).contains("1234") && !errors(text).contains("5678"));
+}
+
+#[test]
 fn names_prompts_and_paths_that_cannot_work() {
     insta::assert_snapshot!(errors(r#"read_tool = """#), @r#"
     overspill.toml:1: "read_tool" is empty, so no host can register it
