@@ -71,6 +71,9 @@ struct Line {
     client: OnceLock<Client>,
 }
 
+/// The text of an answer, or why there is none, and what that took.
+type Asked = (Result<String, ModelError>, Usage);
+
 /// One attempt that gave no answer.
 struct Fault {
     error: ModelError,
@@ -170,24 +173,30 @@ impl Builder {
 impl TextModel for HttpModel {
     fn complete<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Result<Summary, SummaryError>> {
         let span = self.line.span();
-        let asked = async {
-            match Handle::try_current() {
-                Ok(_) => self.ask(prompt).await,
+        Box::pin(async move {
+            let asked = match Handle::try_current() {
+                Ok(_) => self.ask(prompt).instrument(span.clone()).await,
                 Err(_) => {
                     let (model, prompt) = (self.clone(), prompt.to_owned());
                     let asked = async move { model.ask(&prompt).await };
-                    let answer = elsewhere(asked.instrument(tracing::Span::current())).await;
-                    answer.unwrap_or_else(|error| Err(self.line.sorry(error, Usage::default())))
+                    let asked = elsewhere(asked.instrument(span.clone())).await;
+                    asked.unwrap_or_else(|error| (Err(error), Usage::default()))
                 }
-            }
-        };
-        Box::pin(asked.instrument(span))
+            };
+            self.line.tell(&span, &asked);
+            let (answer, usage) = asked;
+            answer.map(|text| Summary { text, usage }).map_err(|error| {
+                SummaryError::new(format!("{}: {error}", self.line.model))
+                    .with_source(error)
+                    .with_usage(usage)
+            })
+        })
     }
 }
 
 impl HttpModel {
-    /// Waits for a turn and for leave, asks, and says on the span how it went.
-    async fn ask(&self, prompt: &str) -> Result<Summary, SummaryError> {
+    /// Waits for a turn and for leave, and asks; says what it took, whatever came of it.
+    async fn ask(&self, prompt: &str) -> Asked {
         let line = &*self.line;
         // It fails only where it is closed, which nobody does.
         let _turn = line.turns.acquire().await;
@@ -195,7 +204,7 @@ impl HttpModel {
             Ok(leave) => leave,
             Err(resting) => {
                 let error = ModelError::Resting { left: resting.left, why: resting.why };
-                return Err(line.sorry(error, Usage::default()));
+                return (Err(error), Usage::default());
             }
         };
         let after = line.limits.timeout;
@@ -211,12 +220,7 @@ impl HttpModel {
             Err(ModelError::OutOfRequests(_)) => drop(leave),
             _ => leave.answered(),
         }
-        let usage = bill.total();
-        let span = tracing::Span::current();
-        span.record(trace::REQUESTS, number(usage.requests));
-        span.record(trace::INPUT_TOKENS, number(usage.input_tokens));
-        span.record(trace::OUTPUT_TOKENS, number(usage.output_tokens));
-        answer.map(|text| Summary { text, usage }).map_err(|error| line.sorry(error, usage))
+        (answer, bill.total())
     }
 
     /// Asks until there is an answer, a failure that stays, or no try left.
@@ -275,9 +279,12 @@ impl Line {
             .headers(self.api.headers(self.key.as_ref()))
             .header(CONTENT_TYPE, "application/json")
             .body(self.api.body(&self.model, prompt, streams));
-        let response = request.send().await.map_err(|error| ModelError::Unreachable {
-            base_url: self.base_url.clone(),
-            source: error.without_url().into(),
+        let response = request.send().await.map_err(|error| match error.is_connect() {
+            true => ModelError::Unreachable {
+                base_url: self.base_url.clone(),
+                source: error.without_url().into(),
+            },
+            false => ModelError::Cut { source: Some(error.without_url().into()) },
         })?;
         if !response.status().is_success() {
             return Err(self.refusal(response, streams).await);
@@ -344,9 +351,9 @@ impl Line {
     fn shown(&self, said: &str) -> String {
         let said = self.key.as_ref().map_or_else(|| said.to_owned(), |key| key.take_from(said));
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut shown: String =
-            said.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS).collect();
-        if shown.len() < said.len() {
+        let mut left = said.chars().filter(|c| !c.is_control());
+        let mut shown: String = left.by_ref().take(SHOWN_CHARS).collect();
+        if left.next().is_some() {
             shown.push('…');
         }
         shown
@@ -390,12 +397,15 @@ impl Line {
         )
     }
 
-    /// An error as the library takes it; the span learns its kind.
-    fn sorry(&self, error: ModelError, usage: Usage) -> SummaryError {
-        let span = tracing::Span::current();
-        span.record(trace::ERROR_TYPE, error.kind());
-        span.record("otel.status_code", "ERROR");
-        SummaryError::new(format!("{}: {error}", self.model)).with_source(error).with_usage(usage)
+    /// Tells the span how it went.
+    fn tell(&self, span: &tracing::Span, (answer, usage): &Asked) {
+        span.record(trace::REQUESTS, number(usage.requests));
+        span.record(trace::INPUT_TOKENS, number(usage.input_tokens));
+        span.record(trace::OUTPUT_TOKENS, number(usage.output_tokens));
+        if let Err(error) = answer {
+            span.record(trace::ERROR_TYPE, error.kind());
+            span.record("otel.status_code", "ERROR");
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::server::{KEY, Server, VARIABLE, ask_in_vain, chat_says, fails, limits
 
 /// Everything that can be printed of an error and its causes.
 fn printed(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(|error| format!("{error} {error:?} {error:#?}\n")).collect()
+    let own = format!("{error} {error:?} {error:#?}\n");
+    error.source().map_or(own.clone(), |source| own + &printed(source))
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
-use futures_lite::stream;
+use futures_lite::{StreamExt, stream};
 use overspill::summary::{Summary, SummaryError, TextModel};
 use overspill_model::{ApiKey, Builder, HttpModel, Limits};
 use serde_json::{Value, json};
@@ -136,7 +136,12 @@ async fn answer(
                 pieces.push(Err(io::Error::other("the connection breaks")));
             }
             let headers = [("content-type", "text/event-stream".to_owned())];
-            response(200, &headers, Body::from_stream(stream::iter(pieces)))
+            // A pause before each piece sends what came before it.
+            let pieces = stream::iter(pieces).then(|piece| async {
+                tokio::task::yield_now().await;
+                piece
+            });
+            response(200, &headers, Body::from_stream(pieces))
         }
         Some(Step::Silence) => std::future::pending().await,
         Some(Step::Gated(body)) => {
