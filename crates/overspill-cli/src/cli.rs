@@ -131,7 +131,8 @@ Examples:
 
 With --json: {\"output\", \"exit_status\", \"reductions\": [{\"action\", \"over\", \"before\", \"after\",
 \"receipt\"}], \"warnings\"}; an output that is not UTF-8 is \"output_base64\" instead. Sizes are
-{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy."
+{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy. Where a model was asked,
+\"usage\" says what it took."
 )]
 pub(crate) struct Run {
     /// The tool whose bands apply; by default the command's file name
@@ -457,7 +458,7 @@ Examples:
   curl ... | overspill fit --format anthropic --budget 100000 --strategy clear-tool-results
 
 A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"},
-\"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\"}. The exit status is 1 where the budget could
+\"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\", \"usage\"}. The exit status is 1 where the budget could
 not be reached; what could be done is printed all the same.")]
 pub(crate) struct Fit {
     /// The conversation; by default standard input

@@ -28,19 +28,20 @@ impl Choice<'_> {
         self,
         variable: impl FnOnce(&str) -> Result<Option<String>, Failure>,
     ) -> Result<HttpModel, Failure> {
-        let (model, base_url, key_name) = match (self.named, self.of_run) {
-            (Some(ModelConfig { model, base_url, api_key_env }), _) => {
-                (model, base_url.clone(), api_key_env.as_deref())
-            }
-            (None, Some(model)) => (model, None, None),
-            (None, None) => {
-                return Err(Failure::usage("no model is named to summarize with")
-                    .hint("write model = \"openai:…\" under [summarize]"));
-            }
+        let of_run = |model: &ModelName| {
+            let (base_url, api_key_env) = (None, None);
+            ModelConfig { model: model.clone(), base_url, api_key_env }
         };
-        let stays_here = base_url.as_ref().is_some_and(|url| url.is_local());
-        let goes_elsewhere = base_url.is_some() || key_name.is_some();
-        if goes_elsewhere && !stays_here && !self.is_own_file {
+        let Some(config) = self.named.cloned().or_else(|| self.of_run.map(of_run)) else {
+            return Err(Failure::usage("no model is named to summarize with")
+                .hint("write model = \"openai:…\" under [summarize]"));
+        };
+        let ModelConfig { model, base_url, api_key_env } = &config;
+        let goes_elsewhere = match base_url {
+            Some(url) => !url.is_local(),
+            None => api_key_env.is_some(),
+        };
+        if goes_elsewhere && !self.is_own_file {
             return Err(Failure::usage(format!(
                 "{model} is not asked: the file was found in a project, and such a file may not say \
                  which endpoint gets outputs, or which key"
@@ -50,13 +51,8 @@ impl Choice<'_> {
                  file",
             ));
         }
-        // Another endpoint gets the usual key of a provider only where somebody says so.
-        let usual = model.provider.key_variable().filter(|_| base_url.is_none());
-        let mut builder = HttpModel::builder(model.clone());
-        if let Some(url) = base_url {
-            builder = builder.base_url(url);
-        }
-        if let Some(name) = key_name.or(usual) {
+        let mut builder = HttpModel::configured(&config);
+        if let Some(name) = config.key_variable() {
             let Some(key) = variable(name)? else {
                 return Err(Failure::usage(format!("{model} is not asked: {name} is not set"))
                     .hint(format!(

@@ -48,3 +48,8 @@ pub use error::ModelError;
 pub use key::{ApiKey, ApiKeyError};
 pub use limits::Limits;
 pub use model::{Builder, HttpModel};
+
+/// The guide's example is compiled as it stands there.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/models.md")]
+struct Guide;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use futures_lite::{Stream, StreamExt, stream};
+use overspill::config::ModelConfig;
 use overspill::summary::{
     BaseUrl, ModelName, RequestBudget, Summary, SummaryError, TextModel, Usage,
 };
@@ -114,6 +115,12 @@ impl HttpModel {
     /// Starts from the provider's own endpoint, without a key.
     pub fn builder(model: ModelName) -> Builder {
         Builder { model, base_url: None, key: None, limits: Limits::default() }
+    }
+
+    /// Starts from what a configuration says, apart from the key: the caller reads it from
+    /// [`ModelConfig::key_variable`].
+    pub fn configured(config: &ModelConfig) -> Builder {
+        Builder { base_url: config.base_url.clone(), ..Self::builder(config.model.clone()) }
     }
 
     /// The same model for one run, whose limit of requests counts each request that is made, retries

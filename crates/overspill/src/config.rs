@@ -156,6 +156,27 @@ pub struct ModelConfig {
     pub api_key_env: Option<String>,
 }
 
+impl ModelConfig {
+    /// The environment variable to read a key from; `None` where none is sent.
+    ///
+    /// ```
+    /// use overspill::Config;
+    ///
+    /// let text = "[summarize]\nmodel = \"openai:gpt-5-mini\"\n";
+    /// let model = Config::parse("f", text)?.model.unwrap();
+    /// assert_eq!(model.key_variable(), Some("OPENAI_API_KEY"));
+    ///
+    /// let text = format!("{text}base_url = \"http://localhost:8000/v1\"\n");
+    /// assert_eq!(Config::parse("f", &text)?.model.unwrap().key_variable(), None);
+    /// # Ok::<(), overspill::config::ConfigError>(())
+    /// ```
+    pub fn key_variable(&self) -> Option<&str> {
+        // Another endpoint gets the usual key of a provider only where somebody says so.
+        let usual = self.model.provider.key_variable().filter(|_| self.base_url.is_none());
+        self.api_key_env.as_deref().or(usual)
+    }
+}
+
 /// Where payloads are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -84,7 +84,9 @@ impl Name {
                 ..ClearToolResults::default()
             }),
             Self::Relevance => {
-                Arc::new(Relevance { prompt, ..Relevance::new(Limit::Tokens(budget)) })
+                let mut relevance = Relevance::new(Limit::Tokens(budget));
+                relevance.prompt = prompt;
+                Arc::new(relevance)
             }
             // Where no summary can be had, the other strategies do what they can.
             Self::Summarize => {
@@ -185,6 +187,7 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
             "tokens": { "before": fitted.before, "after": after },
             "budget": budget_tokens,
             "handles": handles,
+            "usage": fitted.usage,
         });
         output::report(&report.to_string());
     } else {

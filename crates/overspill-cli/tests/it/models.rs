@@ -78,7 +78,15 @@ fn run_and_pipe_show_what_the_named_model_wrote() {
     assert_eq!(body["model"], "gpt-5-mini");
     assert!(body["messages"][0]["content"].as_str().unwrap().contains("\n999\n1000\n"));
 
-    let pipe = bench.assert(&["pipe"]).env("TEST_KEY", "sk-1").write_stdin(numbers(1_000));
+    let json =
+        bench.command(&["run", "--json", "--", "seq", "1000"]).env("TEST_KEY", "sk-1").output();
+    let report: Value = serde_json::from_slice(&json.unwrap().stdout).unwrap();
+    let usage = json!({ "requests": 1, "input_tokens": 100, "output_tokens": 7 });
+    assert_eq!(report["usage"], usage);
+    assert_eq!(asked.recv().unwrap().1["model"], "gpt-5-mini");
+
+    let mut pipe = bench.assert(&["pipe"]);
+    pipe.env("TEST_KEY", "sk-1").write_stdin(numbers(1_000));
     let pipe = String::from_utf8(pipe.output().unwrap().stdout).unwrap();
     assert!(pipe.ends_with("\nThe numbers from 1 to 1000.\n"), "{pipe}");
     assert_eq!(asked.iter().take(1).count(), 1);
