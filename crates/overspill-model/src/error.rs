@@ -13,9 +13,9 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum ModelError {
     /// It failed a short while ago, so it was not asked.
-    #[error("it is not asked again for another {} s, because it failed: {why}", secs(*.left))]
+    #[error("{}, because it failed: {why}", rests(*.left))]
     Resting {
-        /// How long it still rests.
+        /// How long it still rests; nothing while another call tries it.
         left: Duration,
         /// How it failed.
         why: String,
@@ -98,6 +98,14 @@ pub enum ModelError {
         /// What went wrong.
         source: Source,
     },
+}
+
+/// How long it is not asked.
+fn rests(left: Duration) -> String {
+    match left.is_zero() {
+        true => "it is not asked while another call tries it".to_owned(),
+        false => format!("it is not asked again for another {} s", secs(left)),
+    }
 }
 
 /// Seconds as a person reads them.

@@ -335,7 +335,7 @@ impl Line {
         let code = status.as_u16();
         let wants_stream = !streams
             && matches!(code, 400 | 405 | 406 | 415 | 422 | 501)
-            && body.to_ascii_lowercase().contains("stream");
+            && speaks_of_streams(&body);
         let error = match (code, &self.key) {
             (401 | 403, Some(key)) => {
                 ModelError::KeyRefused { status: code, variable: key.name().to_owned() }
@@ -414,6 +414,12 @@ impl Line {
             span.record("otel.status_code", "ERROR");
         }
     }
+}
+
+/// Whether a refusal is about streaming, and not about what is upstream of the endpoint.
+fn speaks_of_streams(refusal: &str) -> bool {
+    let refusal = refusal.to_ascii_lowercase();
+    refusal.replace("upstream", "").replace("downstream", "").contains("stream")
 }
 
 /// Everything of an answer.

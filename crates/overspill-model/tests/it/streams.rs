@@ -50,6 +50,13 @@ async fn one_that_refuses_streams_too_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_is_about_something_else_is_no_wish_to_stream() {
+    let server = Server::start([fails(400, "Upstream error: the prompt is too long")]).await;
+    ask_in_vain(&server.chat()).await;
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
 async fn a_stream_that_nobody_asked_for_is_read_all_the_same() {
     let server = Server::start([whole()]).await;
     assert_eq!(ask(&server.chat()).await.unwrap(), ("Short".into(), (1, 100, 7)));
