@@ -196,6 +196,9 @@ fn what_is_shown_is_a_file_that_means_the_same() {
     action = "passthrough"
 
     [summarize]
+    model = "anthropic:claude-haiku-4-5"
+    base_url = "https://models.example/anthropic"
+    api_key_env = "MY_KEY"
     prompt = """
     Use of "{tool_name}":
     {output}
