@@ -135,7 +135,7 @@ fn a_projects_file_sends_outputs_nowhere_else() {
 /// A request of twenty messages, for this model.
 fn request(model: &str) -> String {
     let message = |at: usize| {
-        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
         json!({ "role": role, "content": format!("{at}: {}", "words and words ".repeat(100)) })
     };
     json!({ "model": model, "messages": (0..20).map(message).collect::<Vec<_>>() }).to_string()
