@@ -131,7 +131,8 @@ Examples:
 
 With --json: {\"output\", \"exit_status\", \"reductions\": [{\"action\", \"over\", \"before\", \"after\",
 \"receipt\"}], \"warnings\"}; an output that is not UTF-8 is \"output_base64\" instead. Sizes are
-{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy."
+{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy. Where a model was asked,
+\"usage\" says what it took."
 )]
 pub(crate) struct Run {
     /// The tool whose bands apply; by default the command's file name
@@ -467,7 +468,7 @@ Examples:
   curl ... | overspill fit --format anthropic --budget 100000 --strategy clear-tool-results
 
 A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"},
-\"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\"}. The exit status is 1 where the budget could
+\"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\", \"usage\"}. The exit status is 1 where the budget could
 not be reached; what could be done is printed all the same. A dry run ends with the same status; with
 --json it prints {\"edits\", \"messages\", \"tokens\", \"budget\", \"met\"}.")]
 pub(crate) struct Fit {
@@ -489,7 +490,9 @@ pub(crate) struct Fit {
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Format>,
     /// What to do, in this order: store-arguments (over 2,000 characters), deduplicate-file-reads,
-    /// clear-tool-results, clamp-oversized (parts over a quarter of the budget), sliding-window
+    /// clear-tool-results, clamp-oversized (parts over a quarter of the budget), relevance (a model
+    /// judges older turns), summarize (a model sums up older messages), sliding-window. The model is
+    /// the one that [summarize] in overspill.toml names, else the request's own; a dry run asks it too
     #[arg(
         long,
         value_name = "NAMES",
@@ -500,7 +503,7 @@ pub(crate) struct Fit {
     /// How many of the newest results clear-tool-results leaves
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) keep_pairs: usize,
-    /// How many of the newest messages sliding-window leaves at least
+    /// How many of the newest messages sliding-window and summarize leave at least
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) keep_messages: usize,
     /// A message that stays whatever happens, by its number from 0; can be given several times

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod failure;
 mod feed;
+mod model;
 mod output;
 mod settings;
 mod shelf;

@@ -11,12 +11,14 @@ use std::sync::Arc;
 
 use overspill::config::{Config, ConfigError, Preset, StoreConfig};
 use overspill::store::{BlobName, ByteRange, Retention, Slice, Stage, Store, StoreError};
-use overspill::summary::SummaryError;
+use overspill::summary::{ModelName, PromptedSummarizer, SummaryError};
 use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
+use overspill_model::HttpModel;
 use overspill_store::LocalStore;
 
 use crate::cli;
 use crate::failure::{Failure, USAGE};
+use crate::model::Choice;
 
 /// The file's name wherever it is looked for.
 const FILE: &str = "overspill.toml";
@@ -211,6 +213,16 @@ impl Settings {
         }
     }
 
+    /// The model that writes summaries: the one the file names, else the run's own.
+    pub(crate) fn model(&self, of_run: Option<&ModelName>) -> Result<HttpModel, Failure> {
+        let is_own_file = self
+            .file
+            .as_ref()
+            .is_none_or(|file| !matches!(file.origin, Origin::CurrentFolder | Origin::FolderAbove));
+        let choice = Choice { named: self.config.model.as_ref(), of_run, is_own_file };
+        choice.model(text_variable)
+    }
+
     /// The policy, for a command that must not fail because of its store or for want of a model;
     /// and the store it writes to, if that could be opened, which sweeps itself.
     pub(crate) fn limits(&self) -> Result<(ToolOutputLimits, Option<LocalStore>), Failure> {
@@ -222,10 +234,16 @@ impl Settings {
                 (Arc::new(Closed { why: failure.to_string().replace('\n', "; ") }), None)
             }
         };
+        let summarizer: Arc<dyn Summarizer> = match self.model(None) {
+            Ok(model) => {
+                Arc::new(PromptedSummarizer::new(self.config.prompt.clone(), Arc::new(model)))
+            }
+            Err(failure) => Arc::new(NoModel { why: failure.to_string().replace('\n', "; ") }),
+        };
         let limits = ToolOutputLimits::builder()
             .config(&self.config)
             .store(store)
-            .summarizer(Arc::new(NoModel))
+            .summarizer(summarizer)
             .read_by_command()
             .build()
             .map_err(|error| Failure::from(error).with_status(USAGE))?;
@@ -262,7 +280,9 @@ impl Store for Closed {
 
 /// Stands where a model would: it fails, so that the next action of a chain runs.
 #[derive(Debug)]
-struct NoModel;
+struct NoModel {
+    why: String,
+}
 
 impl Summarizer for NoModel {
     fn summarize<'a>(
@@ -270,7 +290,7 @@ impl Summarizer for NoModel {
         _: &'a str,
         _: &'a str,
     ) -> BoxFuture<'a, Result<Summary, SummaryError>> {
-        Box::pin(async { Err(SummaryError::new("the command line has no model to ask")) })
+        Box::pin(async { Err(SummaryError::new(self.why.clone())) })
     }
 }
 
@@ -356,7 +376,7 @@ fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-fn text_variable(name: &'static str) -> Result<Option<String>, Failure> {
+fn text_variable(name: &str) -> Result<Option<String>, Failure> {
     variable(name)
         .map(OsString::into_string)
         .transpose()

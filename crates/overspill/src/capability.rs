@@ -18,7 +18,7 @@ use crate::item::{RunId, ToolCall, ToolReturn};
 use crate::limits::ToolOutputLimits;
 use crate::read::ReadTool;
 use crate::strategy::{Draft, Strategy, StrategyError};
-use crate::summary::Usage;
+use crate::summary::{RequestBudget, Usage};
 use crate::window::ModelWindow;
 
 /// A tool that a host offers the model, for any provider.
@@ -182,6 +182,7 @@ pub struct Stack {
     capabilities: Vec<Arc<dyn Capability>>,
     fitter: Fitter,
     spent: Mutex<Usage>,
+    requests: Option<RequestBudget>,
 }
 
 impl Stack {
@@ -193,7 +194,19 @@ impl Stack {
     ) -> Self {
         let capabilities: Vec<_> = capabilities.into_iter().collect();
         let each = Arc::new(Each(capabilities.clone()));
-        Self { capabilities, fitter: fitter.strategy(each), spent: Mutex::default() }
+        Self {
+            capabilities,
+            fitter: fitter.strategy(each),
+            spent: Mutex::default(),
+            requests: None,
+        }
+    }
+
+    /// Counts the agent's own requests into this budget, which its models ask before they make one.
+    #[must_use]
+    pub fn requests(mut self, budget: RequestBudget) -> Self {
+        self.requests = Some(budget);
+        self
     }
 
     /// The tools of all.
@@ -232,6 +245,9 @@ impl Stack {
     /// Says what a request took.
     pub fn after_response(&self, usage: Usage) {
         self.spend(usage);
+        if let Some(budget) = &self.requests {
+            budget.spend(usage.requests);
+        }
         self.capabilities.iter().for_each(|capability| capability.after_response(usage));
     }
 

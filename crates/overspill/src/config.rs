@@ -45,7 +45,11 @@
 //! over = 20_000                   # first in the file
 //! action = "passthrough"          # as it is
 //!
-//! [summarize]                     # without it, the built-in prompt
+//! [summarize]
+//! model = "openai:gpt-5-mini"     # openai:, anthropic:, ollama:; without it, the run's own model
+//! base_url = "http://localhost:8000/v1"  # without it, the provider's own
+//! api_key_env = "MY_KEY"          # the variable that holds the key, not the key
+//! # without it, the built-in prompt
 //! prompt = "What does this output of {tool_name} say?\n{output}"
 //!
 //! [store]
@@ -83,7 +87,7 @@ use crate::filter::{ToolBands, ToolFilter};
 use crate::measure::{CHARS_PER_TOKEN, Unit};
 use crate::render::JsonStyle;
 use crate::store::Retention;
-use crate::summary::PromptTemplate;
+use crate::summary::{BaseUrl, ModelName, PromptTemplate};
 
 /// A policy and a store, as a file or a program asked for them.
 ///
@@ -113,6 +117,8 @@ pub struct Config {
     pub tool_bands: ToolBands,
     /// What a model is asked when it summarizes.
     pub prompt: PromptTemplate,
+    /// Who is asked; `None` leaves the choice to the program: the model of the run.
+    pub model: Option<ModelConfig>,
     /// Where payloads are stored.
     pub store: StoreConfig,
     /// How long they are kept there.
@@ -136,6 +142,39 @@ pub enum Preset {
 pub struct UnknownPreset {
     /// The word.
     pub name: String,
+}
+
+/// The model that writes summaries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelConfig {
+    /// The model.
+    pub model: ModelName,
+    /// Where it is asked; `None` means the provider's own endpoint.
+    pub base_url: Option<BaseUrl>,
+    /// The name of the environment variable that holds the key. `None` means the provider's usual
+    /// one, or, where a `base_url` is named, that no key is sent.
+    pub api_key_env: Option<String>,
+}
+
+impl ModelConfig {
+    /// The environment variable to read a key from; `None` where none is sent.
+    ///
+    /// ```
+    /// use overspill::Config;
+    ///
+    /// let text = "[summarize]\nmodel = \"openai:gpt-5-mini\"\n";
+    /// let model = Config::parse("f", text)?.model.unwrap();
+    /// assert_eq!(model.key_variable(), Some("OPENAI_API_KEY"));
+    ///
+    /// let text = format!("{text}base_url = \"http://localhost:8000/v1\"\n");
+    /// assert_eq!(Config::parse("f", &text)?.model.unwrap().key_variable(), None);
+    /// # Ok::<(), overspill::config::ConfigError>(())
+    /// ```
+    pub fn key_variable(&self) -> Option<&str> {
+        // Another endpoint gets the usual key of a provider only where somebody says so.
+        let usual = self.model.provider.key_variable().filter(|_| self.base_url.is_none());
+        self.api_key_env.as_deref().or(usual)
+    }
 }
 
 /// Where payloads are stored.

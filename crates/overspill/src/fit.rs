@@ -19,6 +19,7 @@ use crate::marker::ReadVia;
 use crate::store::Store;
 use crate::strategy::{CacheRates, Draft, Scene, Strategy, StrategyError};
 use crate::summary::{TextModel, Usage};
+use crate::trace::{self, Span};
 use crate::window::{ModelWindow, Source};
 
 /// Brings histories under a budget by one strategy, which may be made of several.
@@ -76,6 +77,40 @@ pub enum FitWarning {
 /// What a preset edits by, for this model.
 pub(crate) fn preset_strategy(preset: Preset, window: &ModelWindow) -> Arc<dyn Strategy> {
     preset::strategy(preset, CacheRates::from(&window.prices))
+}
+
+impl Fitted {
+    /// Tells a span what was done.
+    fn tell(&self, span: &Span) {
+        span.count(trace::TOKENS_BEFORE, self.before);
+        span.count(trace::TOKENS_AFTER, self.after);
+        let plan = self.plan.iter().filter(|plan| !plan.is_empty());
+        for plan in plan {
+            span.compacted();
+            span.count(trace::EDITS, plan.changes().len() as u64);
+            span.count(trace::STORED, plan.receipts().len() as u64);
+            for receipt in plan.receipts() {
+                span.stored(receipt.handle.as_str(), receipt.chars);
+            }
+        }
+        for warning in &self.warnings {
+            span.warned(warning.kind());
+        }
+        span.count(trace::WARNINGS, self.warnings.len() as u64);
+        span.count(trace::REQUESTS, self.usage.requests);
+    }
+}
+
+impl FitWarning {
+    /// Its kind, for traces: nothing of the history is in it.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Strategy(_) => "not_planned",
+            Self::Settle(SettleError::Refused(_)) => "refused",
+            Self::Settle(SettleError::Store(_)) => "not_stored",
+            Self::Settle(SettleError::Summary(_)) => "not_summarized",
+        }
+    }
 }
 
 impl Fitter {
@@ -164,6 +199,15 @@ impl Fitter {
 
     /// Plans, and settles what is planned.
     pub async fn fit(&self, run: &RunId, history: &History<'_>, occasion: &Occasion<'_>) -> Fitted {
+        let span = Span::fit(run);
+        span.count(trace::TOKENS_BUDGET, self.budget);
+        let fitted = span.around(self.try_all(run, history, occasion)).await;
+        fitted.tell(&span);
+        fitted
+    }
+
+    /// Tries the strategy, and what it has to try instead.
+    async fn try_all(&self, run: &RunId, history: &History<'_>, occasion: &Occasion<'_>) -> Fitted {
         let count = self.counter.count(history);
         let before = count.tokens();
         let mut fitted = Fitted { before, after: before, ..Fitted::default() };

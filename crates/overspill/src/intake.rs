@@ -17,6 +17,7 @@ use crate::policy::Policy;
 use crate::render::show_bytes;
 use crate::store::{PartName, Receipt, StoreError};
 use crate::summary::{SummaryError, Usage};
+use crate::trace::{self, Span};
 
 use specimen::Specimen;
 
@@ -52,6 +53,26 @@ impl Admitted {
             Payload::Media(media) => format!("[{}, {} bytes]", media.media_type, media.bytes.len()),
         });
         texts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Tells a span what was done.
+    fn tell(&self, span: &Span) {
+        let mut chars = (0, 0);
+        for Reduction { action, before, after, receipt, .. } in &self.reductions {
+            let handle = receipt.as_ref().map(|receipt| receipt.handle.as_str());
+            span.reduced(action, before.chars, after.chars, handle);
+            chars = (chars.0 + before.chars, chars.1 + after.chars);
+        }
+        if !self.reductions.is_empty() {
+            span.count(trace::CHARS_BEFORE, chars.0);
+            span.count(trace::CHARS_AFTER, chars.1);
+        }
+        for warning in &self.warnings {
+            span.warned(warning.kind());
+        }
+        span.count(trace::REDUCTIONS, self.reductions.len() as u64);
+        span.count(trace::WARNINGS, self.warnings.len() as u64);
+        span.count(trace::REQUESTS, self.usage.requests);
     }
 
     /// The receipts of what was stored and stands in view as a marker.
@@ -138,7 +159,28 @@ pub enum Warning {
     },
 }
 
+impl Warning {
+    /// Its kind, for traces: nothing of what a tool returned is in it.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::NotStored { .. } => "not_stored",
+            Self::NotSummarized { .. } => "not_summarized",
+            Self::NotCut { .. } => "not_cut",
+            Self::Whole { .. } => "whole",
+            Self::MiddleLost { .. } => "middle_lost",
+            Self::BigMedia { .. } => "big_media",
+        }
+    }
+}
+
 pub(crate) async fn admit(policy: &Policy, call: &ToolCall, output: ToolReturn) -> Admitted {
+    let span = Span::admit(call);
+    let admitted = span.around(admit_value(policy, call, output)).await;
+    admitted.tell(&span);
+    admitted
+}
+
+async fn admit_value(policy: &Policy, call: &ToolCall, output: ToolReturn) -> Admitted {
     let mut admitted = Admitted::default();
     if output.is_error || !policy.concerns(&call.tool) {
         admitted.output = output;

@@ -39,6 +39,7 @@
 // it. A test checks it.
 pub mod item;
 pub mod measure;
+pub mod trace;
 pub mod window;
 pub mod image;
 #[cfg(feature = "tiktoken")]

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::measure::count_chars;
 use crate::store::{Handle, Store, StoreError, Stored};
+use crate::trace::{self, Span};
 
 use answer::Answer;
 
@@ -74,11 +75,28 @@ pub async fn try_read(
     args: &ReadArgs,
     strip_ansi: bool,
 ) -> Result<String, String> {
+    let span = Span::read();
+    let answer = span.around(find(store, args, strip_ansi, &span)).await;
+    match &answer {
+        Ok(answer) => span.count(trace::CHARS_AFTER, count_chars(answer.as_bytes())),
+        Err(_) => span.name(trace::ERROR_TYPE, "refused"),
+    }
+    answer
+}
+
+async fn find(
+    store: &Arc<dyn Store>,
+    args: &ReadArgs,
+    strip_ansi: bool,
+    span: &Span,
+) -> Result<String, String> {
     // Models wrap what they copy in quotes and backticks.
     let handle = args.handle.trim_matches(|c: char| c.is_whitespace() || "\"'`<>".contains(c));
     let handle: Handle = handle.parse().map_err(|_| unknown(handle))?;
     let sorry = |error| sorry(&handle, &error);
     let stored = Stored::open(store, &handle).await.map_err(sorry)?;
+    // Only what is stored: until then it is a text that a model wrote.
+    span.name(trace::HANDLE, handle.as_str());
     if let Some(query) = &args.json_path {
         return json_path::answer(&stored, args, query).await;
     }

@@ -1,5 +1,8 @@
 //! Asks a model what an output says: the port it is asked through, and the prompt it is asked with.
 
+mod budget;
+mod model_name;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Add, AddAssign};
@@ -7,7 +10,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+pub use budget::{Budgeted, RequestBudget};
+pub use model_name::{BaseUrl, BaseUrlError, ModelName, ModelNameError, Provider};
+
 use crate::BoxFuture;
+use crate::measure::count_chars;
+use crate::trace::{self, Span};
 
 /// Writes the summary that stands in for an output.
 ///
@@ -28,6 +36,27 @@ pub trait TextModel: Send + Sync {
     /// Completes `prompt`. No length is asked for: a summary is judged by whether it is shorter
     /// than the output, and one that was cut off in the middle helps nobody.
     fn complete<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Result<Summary, SummaryError>>;
+}
+
+/// Awaits what a model makes of so many characters, in a span of its own.
+pub(crate) async fn traced(
+    chars: u64,
+    answer: impl Future<Output = Result<Summary, SummaryError>>,
+) -> Result<Summary, SummaryError> {
+    let span = Span::summarize();
+    span.count(trace::CHARS_BEFORE, chars);
+    let answer = span.around(answer).await;
+    match &answer {
+        Ok(summary) => {
+            span.count(trace::CHARS_AFTER, count_chars(summary.text.as_bytes()));
+            span.count(trace::REQUESTS, summary.usage.requests);
+        }
+        Err(error) => {
+            span.count(trace::REQUESTS, error.usage.requests);
+            span.name(trace::ERROR_TYPE, "model");
+        }
+    }
+    answer
 }
 
 /// What a summarizer answered.

@@ -90,11 +90,10 @@ fn notes(settings: &Settings) -> Vec<String> {
     if let Err(why) = settings.retention() {
         notes.push(why.to_owned());
     }
-    if summarizes(&settings.config) {
-        notes.push(
-            "the command line has no model to summarize with; what stands behind `then` runs instead"
-                .to_owned(),
-        );
+    if summarizes(&settings.config)
+        && let Err(failure) = settings.model(None)
+    {
+        notes.push(format!("{failure}\nuntil then, what stands behind `then` runs instead"));
     }
     notes
 }

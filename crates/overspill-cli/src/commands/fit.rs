@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use overspill::entry::{EntryId, MessageId, Note};
-use overspill::fit::{Fitter, Occasion};
+use overspill::fit::{Fitted, Fitter, Occasion};
 use overspill::history::{Change, History, SettledPlan};
 use overspill::marker::ReadVia;
 use overspill::strategy::{
-    ClampOversized, ClearToolResults, DeduplicateFileReads, Keep, Limit, SlidingWindow,
-    StoreArguments, Strategy, Tiered,
+    ClampOversized, ClearToolResults, DeduplicateFileReads, Fallback, Keep, Limit, Relevance,
+    SlidingWindow, StoreArguments, Strategy, Summarize, Tiered,
 };
+use overspill::summary::{ModelName, Provider};
 use overspill::window::{self, ModelWindow, Source, WindowOptions};
 use overspill::{RunId, Store};
 use overspill_store::MemoryStore;
-use overspill_wire::Conversation;
+use overspill_wire::{Conversation, Format};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -34,15 +35,19 @@ pub(crate) enum Name {
     DeduplicateFileReads,
     ClearToolResults,
     ClampOversized,
+    Relevance,
+    Summarize,
     SlidingWindow,
 }
 
 impl Name {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::StoreArguments,
         Self::DeduplicateFileReads,
         Self::ClearToolResults,
         Self::ClampOversized,
+        Self::Relevance,
+        Self::Summarize,
         Self::SlidingWindow,
     ];
 
@@ -52,11 +57,19 @@ impl Name {
             Self::DeduplicateFileReads => "deduplicate-file-reads",
             Self::ClearToolResults => "clear-tool-results",
             Self::ClampOversized => "clamp-oversized",
+            Self::Relevance => "relevance",
+            Self::Summarize => "summarize",
             Self::SlidingWindow => "sliding-window",
         }
     }
 
-    fn strategy(self, args: &cli::Fit, budget: u64) -> Arc<dyn Strategy> {
+    /// Whether it asks a model.
+    fn asks(self) -> bool {
+        matches!(self, Self::Relevance | Self::Summarize)
+    }
+
+    /// The strategy; one that asks may give the model so much to read at once.
+    fn strategy(self, args: &cli::Fit, budget: u64, prompt: Limit) -> Arc<dyn Strategy> {
         let until = Some(Limit::Tokens(budget));
         match self {
             Self::StoreArguments => Arc::new(StoreArguments::default()),
@@ -73,6 +86,23 @@ impl Name {
                 until,
                 ..ClearToolResults::default()
             }),
+            Self::Relevance => {
+                let mut relevance = Relevance::new(Limit::Tokens(budget));
+                relevance.prompt = prompt;
+                Arc::new(relevance)
+            }
+            // Where no summary can be had, the other strategies do what they can.
+            Self::Summarize => {
+                let nothing = Tiered { tiers: Vec::new(), target: Limit::Tokens(budget) };
+                let defaults = Summarize::new(Keep::Messages(args.keep_messages));
+                let summarize = Summarize {
+                    summary_tokens: defaults.summary_tokens.min(budget / 4),
+                    transcript: prompt,
+                    ..defaults
+                };
+                let nothing: Arc<dyn Strategy> = Arc::new(nothing);
+                Arc::new(Fallback::new(Arc::new(summarize), [nothing]))
+            }
             Self::SlidingWindow => Arc::new(SlidingWindow {
                 keep: Keep::Messages(args.keep_messages),
                 until,
@@ -114,15 +144,30 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         None => window.input_budget,
     };
     window.input_budget = budget;
+    let asks = args.preset.is_none() && args.strategy.iter().any(|name| name.asks());
+    let writer = match asks {
+        true => Some(settings.model(asked(&conversation, said).as_ref())?),
+        false => None,
+    };
     let fitter = match args.preset {
         Some(preset) => Fitter::preset(preset, store, &window),
         None => {
-            let tiers = args.strategy.iter().map(|name| name.strategy(args, budget)).collect();
+            // Half of what the model that is asked takes, whatever the budget of the request is.
+            let prompt = writer.as_ref().map_or(Limit::Fraction(0.5), |writer| {
+                let name = writer.name().to_string();
+                Limit::Tokens(window::resolve(&name, &WindowOptions::default()).trigger(0.5))
+            });
+            let names = args.strategy.iter();
+            let tiers = names.map(|name| name.strategy(args, budget, prompt)).collect();
             Fitter::new(Arc::new(Tiered { tiers, target: Limit::Tokens(budget) }), store, budget)
         }
     };
     let fitter =
         fitter.counter(counter.clone()).via(ReadVia::Tool(settings.config.read_tool.clone()));
+    let fitter = match writer {
+        Some(writer) => fitter.model(Arc::new(writer)),
+        None => fitter,
+    };
     let occasion = Occasion { pins: &pins, ..Occasion::default() };
     let run = RunId::from(settings.run.as_str());
     let fitted = block_on(fitter.fit(&run, &history, &occasion));
@@ -156,7 +201,7 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         let mut out = Out::new();
         out.bytes(&smaller)?;
         out.flush()?;
-        report(common, fitted.plan.as_ref(), &totals);
+        report(common, &fitted, &totals);
     }
     let leaves = fitted.plan.as_ref().is_some_and(|plan| !plan.receipts().is_empty());
     let reads = |tool: &&str| tool.contains(&settings.config.read_tool);
@@ -252,13 +297,15 @@ impl fmt::Display for Totals {
 }
 
 /// Says on standard error what was done.
-fn report(common: &cli::Common, plan: Option<&SettledPlan>, totals: &Totals) {
+fn report(common: &cli::Common, fitted: &Fitted, totals: &Totals) {
+    let Fitted { plan, usage, .. } = fitted;
     let handles: Vec<&str> =
-        plan.into_iter().flat_map(SettledPlan::receipts).map(|it| it.handle.as_str()).collect();
+        plan.iter().flat_map(SettledPlan::receipts).map(|it| it.handle.as_str()).collect();
     if common.json {
         let Totals { messages, tokens, budget } = totals;
         let report = json!({
             "messages": messages, "tokens": tokens, "budget": budget, "handles": handles,
+            "usage": usage,
         });
         output::report(&report.to_string());
     } else {
@@ -270,6 +317,17 @@ fn report(common: &cli::Common, plan: Option<&SettledPlan>, totals: &Totals) {
         let stored = grouped(handles.len() as u64);
         output::report(&format!("{totals}{was}; payloads stored: {stored}"));
     }
+}
+
+/// The model that the request is for, where it is asked by an API that is spoken.
+fn asked(conversation: &Conversation, model: Option<&str>) -> Option<ModelName> {
+    let provider = match conversation.format() {
+        Format::Chat | Format::Responses => Provider::OpenAi,
+        Format::Anthropic => Provider::Anthropic,
+        _ => return None,
+    };
+    let name = model.filter(|name| !name.is_empty())?.to_owned();
+    Some(ModelName { provider, name })
 }
 
 /// A budget in tokens, or by what a model takes.

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 
 use bytes::Bytes;
-use overspill::{Admitted, Payload, Receipt, Reduction, ReturnStream, Size};
+use overspill::{Admitted, Payload, Receipt, Reduction, ReturnStream, Size, Usage};
 use overspill_store::LocalStore;
 use serde::Serialize;
 
@@ -122,6 +122,13 @@ struct Report<'a> {
     exit_status: Option<i32>,
     reductions: Vec<ReductionReport<'a>>,
     warnings: Vec<String>,
+    /// What summaries took, where there were any.
+    #[serde(skip_serializing_if = "is_free")]
+    usage: Usage,
+}
+
+fn is_free(usage: &Usage) -> bool {
+    *usage == Usage::default()
 }
 
 #[derive(Debug, Serialize)]
@@ -149,7 +156,8 @@ impl<'a> Report<'a> {
         };
         let reductions = admitted.reductions.iter().map(ReductionReport::from).collect();
         let warnings = admitted.warnings.iter().map(|warning| explain(warning)).collect();
-        Self { output, output_base64, exit_status, reductions, warnings }
+        let usage = admitted.usage;
+        Self { output, output_base64, exit_status, reductions, warnings, usage }
     }
 }
 

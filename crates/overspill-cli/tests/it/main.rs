@@ -4,6 +4,7 @@
 
 mod bench;
 mod fit;
+mod models;
 mod presets;
 mod prune;
 mod reading;

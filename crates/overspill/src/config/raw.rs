@@ -24,6 +24,9 @@ pub(super) struct RawConfig {
     /// In the order of the file.
     pub(super) tools: Vec<(Given<String>, Vec<RawBand>)>,
     pub(super) prompt: Said<String>,
+    pub(super) model: Said<String>,
+    pub(super) base_url: Said<String>,
+    pub(super) api_key_env: Said<String>,
     pub(super) store_kind: Said<String>,
     pub(super) store_path: Said<String>,
     pub(super) max_age: Said<String>,
@@ -103,6 +106,9 @@ impl RawConfig {
         }
         if let Some(mut summarize) = root.table("summarize") {
             raw.prompt = summarize.text("prompt");
+            raw.model = summarize.text("model");
+            raw.base_url = summarize.text("base_url");
+            raw.api_key_env = summarize.text("api_key_env");
             summarize.close();
         }
         if let Some(mut store) = root.table("store") {

@@ -6,7 +6,7 @@ use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::resolve::{JSON_STYLES, KEEPS};
-use super::{Config, StoreConfig};
+use super::{Config, ModelConfig, StoreConfig};
 use crate::action::Action;
 use crate::band::Bands;
 use crate::measure::Unit;
@@ -92,8 +92,21 @@ fn shape(config: &Config) -> Map<String, Value> {
     if !tool.is_empty() {
         put("tool", tool.into());
     }
+    let mut summarize = Map::new();
+    if let Some(ModelConfig { model, base_url, api_key_env }) = &config.model {
+        summarize.insert("model".to_owned(), model.to_string().into());
+        if let Some(base_url) = base_url {
+            summarize.insert("base_url".to_owned(), base_url.as_str().into());
+        }
+        if let Some(name) = api_key_env {
+            summarize.insert("api_key_env".to_owned(), name.as_str().into());
+        }
+    }
     if config.prompt != PromptTemplate::default() {
-        put("summarize", json!({ "prompt": config.prompt.as_str() }));
+        summarize.insert("prompt".to_owned(), config.prompt.as_str().into());
+    }
+    if !summarize.is_empty() {
+        put("summarize", summarize.into());
     }
     put(
         "store",

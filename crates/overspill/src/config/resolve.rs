@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::problem::{Problem, did_you_mean, list, quoted};
 use super::raw::{RawAction, RawBand, RawConfig};
 use super::section::{Given, Said};
-use super::{Config, Preset, StoreConfig};
+use super::{Config, ModelConfig, Preset, StoreConfig};
 use crate::action::{Action, Spill, Summarize};
 use crate::band::{Band, Bands};
 use crate::cut::{Keep, Truncate};
@@ -15,7 +15,7 @@ use crate::filter::{Pattern, PatternError, ToolBands, ToolFilter};
 use crate::measure::Unit;
 use crate::render::JsonStyle;
 use crate::store::{Age, ByteSize, Retention};
-use crate::summary::PromptTemplate;
+use crate::summary::{BaseUrl, BaseUrlError, ModelName, ModelNameError, PromptTemplate};
 
 /// The longest name the read tool can have: MCP's bound on tool names.
 const MAX_TOOL_NAME_CHARS: usize = 128;
@@ -58,6 +58,7 @@ pub(super) fn resolve(raw: &RawConfig, problems: &mut Vec<Problem>) -> Config {
         bands,
         tool_bands: meaning.tool_bands(&raw.tools),
         prompt: meaning.prompt(&raw.prompt),
+        model: meaning.model(raw),
         store: meaning.store(&raw.store_kind, &raw.store_path),
         retention: meaning.retention(raw),
         unit,
@@ -315,6 +316,70 @@ impl Meaning<'_> {
             ));
             PromptTemplate::default()
         })
+    }
+
+    fn model(&mut self, raw: &RawConfig) -> Option<ModelConfig> {
+        let base_url = self.base_url(&raw.base_url);
+        let api_key_env = self.api_key_env(&raw.api_key_env);
+        let Some(Given { value, at }) = raw.model.given() else {
+            // What makes no sense is told of already.
+            let of_none = [raw.base_url.at(), raw.api_key_env.at()].into_iter().flatten().next();
+            if let (Said::Nothing, Some(at)) = (&raw.model, of_none) {
+                self.problems.push(at.problem(
+                    format!("{} is for a model, and none is named", at.name),
+                    "write model = \"openai:…\" beside it, or leave it out",
+                ));
+            }
+            return None;
+        };
+        match value.parse::<ModelName>() {
+            Ok(model) => Some(ModelConfig { model, base_url, api_key_env }),
+            Err(error) => {
+                let hint = match error {
+                    ModelNameError::NoProvider => {
+                        "write how it is asked before its name, as in \"openai:gpt-5-mini\"; vLLM, \
+                         llama.cpp and others are asked as openai: with a base_url"
+                    }
+                    _ => "write one such as \"openai:gpt-5-mini\"",
+                };
+                let message = format!("{} is {}: {error}", at.name, quoted(value));
+                self.problems.push(at.problem(message, hint));
+                None
+            }
+        }
+    }
+
+    fn base_url(&mut self, said: &Said<String>) -> Option<BaseUrl> {
+        let Given { value, at } = said.given()?;
+        let error = match value.parse() {
+            Ok(url) => return Some(url),
+            Err(error) => error,
+        };
+        let hint = match error {
+            BaseUrlError::NotHttp => "write one such as \"http://localhost:8000/v1\"",
+            _ => {
+                "write only scheme, host, port and path; a key belongs in a variable, whose name is \
+                 api_key_env"
+            }
+        };
+        self.problems.push(at.problem(format!("{}: {error}", at.name), hint));
+        None
+    }
+
+    fn api_key_env(&mut self, said: &Said<String>) -> Option<String> {
+        let Given { value, at } = said.given()?;
+        let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+        let is_name =
+            value.starts_with(is_first) && value.chars().all(|c| is_first(c) || c.is_ascii_digit());
+        if !is_name {
+            // It may be a key, so it is not repeated.
+            self.problems.push(at.problem(
+                format!("{} is no name of an environment variable", at.name),
+                "write the variable's name, such as \"OPENAI_API_KEY\", and never the key itself",
+            ));
+            return None;
+        }
+        Some(value.clone())
     }
 
     fn store(&mut self, kind: &Said<String>, path: &Said<String>) -> StoreConfig {

@@ -61,6 +61,9 @@ keep = "head"
 bands = []
 
 [summarize]
+model = "anthropic:claude-haiku-4-5"
+base_url = "https://models.example/anthropic/"
+api_key_env = "MY_KEY"
 prompt = """
 Use of "{tool_name}":
 {output}
@@ -117,6 +120,13 @@ fn every_key_means_something() {
     };
     assert_eq!(spill.preview_chars, 0);
     assert_eq!(config.prompt.as_str(), "Use of \"{tool_name}\":\n{output}\n");
+    let expected = ModelConfig {
+        model: "anthropic:claude-haiku-4-5".parse().unwrap(),
+        base_url: Some("https://models.example/anthropic".parse().unwrap()),
+        api_key_env: Some("MY_KEY".to_owned()),
+    };
+    assert_eq!(config.model, Some(expected));
+    assert_eq!(parse("[summarize]").model, None);
     assert_eq!(config.store, StoreConfig::Local { path: Some(PathBuf::from(r"C:\spills")) });
     assert_eq!(parse("store.kind = \"memory\"").store, StoreConfig::Memory);
     let (two_days, bytes) = (std::time::Duration::from_secs(2 * 86_400), 1_500_000_000);
@@ -186,6 +196,9 @@ fn what_is_shown_is_a_file_that_means_the_same() {
     action = "passthrough"
 
     [summarize]
+    model = "anthropic:claude-haiku-4-5"
+    base_url = "https://models.example/anthropic"
+    api_key_env = "MY_KEY"
     prompt = """
     Use of "{tool_name}":
     {output}
@@ -358,6 +371,9 @@ fn pieces() -> impl Strategy<Value = String> {
         "except",
         "keep",
         "prompt",
+        "model",
+        "base_url",
+        "api_key_env",
         "path",
         "kind",
         "unit",

@@ -15,7 +15,7 @@ use crate::item::{RunId, ToolCall};
 use crate::marker::{Marker, ReadVia};
 use crate::measure::{count_chars, grouped};
 use crate::store::{Digest, Handle, PartName, Receipt, Store, StoreError, deposit};
-use crate::summary::{Summary, SummaryError, TextModel, Usage};
+use crate::summary::{Summary, SummaryError, TextModel, Usage, traced};
 
 /// The call and tool under which what a plan drops is stored.
 const DROPPED: &str = "history";
@@ -327,7 +327,8 @@ impl Desk<'_> {
     async fn ask(&mut self, prompt: &str) -> Result<String, SummaryError> {
         let model =
             self.ports.model.ok_or_else(|| SummaryError::new("there is no model to ask"))?;
-        let answer = model.complete(prompt).await;
+        let chars = count_chars(prompt.as_bytes());
+        let answer = traced(chars, model.complete(prompt)).await;
         let answer = answer.and_then(|Summary { text, usage }| match text.trim() {
             "" => Err(SummaryError::new("the model wrote nothing").with_usage(usage)),
             _ => Ok(Summary { text, usage }),

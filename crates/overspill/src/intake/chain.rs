@@ -7,7 +7,7 @@ use crate::marker::{Below, Marker};
 use crate::measure::{Size, count_chars};
 use crate::policy::Policy;
 use crate::store::{PartName, Receipt, StoreError};
-use crate::summary::SummaryError;
+use crate::summary::{SummaryError, traced};
 
 use super::specimen::{Kind, Specimen};
 use super::{Admitted, Reduction, Warning};
@@ -153,7 +153,8 @@ impl Run<'_> {
         }
         let chars = specimen.size().chars;
         let text = specimen.text(store).await?;
-        let summary = match summarizer.summarize(&self.call.tool, &text).await {
+        let asked = summarizer.summarize(&self.call.tool, &text);
+        let summary = match traced(chars, asked).await {
             Ok(summary) => summary,
             Err(error) => {
                 admitted.usage += error.usage;

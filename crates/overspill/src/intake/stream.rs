@@ -16,6 +16,7 @@ use crate::measure::{Size, Unit, count_chars, estimate_tokens};
 use crate::policy::Policy;
 use crate::store::writer::{Survey, Surveyed};
 use crate::store::{Deposit, PartName, StoreError};
+use crate::trace::Span;
 
 use super::chain::{Run, no_store};
 use super::specimen::{Kind, Specimen, Streamed};
@@ -150,7 +151,12 @@ impl ReturnStream {
                 output.exit_status = exit_status;
                 admit(&self.policy, &self.call, output).await
             }
-            State::Big(big) => big.finish(exit_status).await,
+            State::Big(big) => {
+                let span = Span::admit(&self.call);
+                let admitted = span.around(big.finish(exit_status)).await;
+                admitted.tell(&span);
+                admitted
+            }
         }
     }
 }

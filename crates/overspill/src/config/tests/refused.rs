@@ -335,6 +335,44 @@ action = "spill""#), @r#"
 }
 
 #[test]
+fn models_that_cannot_be_asked() {
+    insta::assert_snapshot!(errors(r#"[summarize]
+model = "gpt-5-mini""#), @r#"
+    overspill.toml:2: "model" in [summarize] is "gpt-5-mini": it does not begin with openai:, anthropic: or ollama:
+    hint: write how it is asked before its name, as in "openai:gpt-5-mini"; vLLM, llama.cpp and others are asked as openai: with a base_url
+    "#);
+    insta::assert_snapshot!(errors(r#"[summarize]
+model = "openai:gpt 5""#), @r#"
+    overspill.toml:2: "model" in [summarize] is "openai:gpt 5": what stands behind the provider is no name of a model
+    hint: write one such as "openai:gpt-5-mini"
+    "#);
+    insta::assert_snapshot!(errors(r#"[summarize]
+base_url = "http://localhost:8000/v1""#), @r#"
+    overspill.toml:2: "base_url" in [summarize] is for a model, and none is named
+    hint: write model = "openai:…" beside it, or leave it out
+    "#);
+    insta::assert_snapshot!(errors(r#"[summarize]
+model = "openai:m"
+base_url = "localhost:8000"
+api_key_env = "OPENAI-KEY""#), @r#"
+    overspill.toml:3: "base_url" in [summarize]: it does not begin with https:// or http:// and a host
+    hint: write one such as "http://localhost:8000/v1"
+    overspill.toml:4: "api_key_env" in [summarize] is no name of an environment variable
+    hint: write the variable's name, such as "OPENAI_API_KEY", and never the key itself
+    "#);
+    // What may be secret is not repeated.
+    let text = "[summarize]\nmodel = \"openai:m\"\napi_key_env = \"sk-proj-1234\"\n\
+                base_url = \"https://me:sk-5678@example.com\"";
+    insta::assert_snapshot!(errors(text), @r#"
+    overspill.toml:3: "api_key_env" in [summarize] is no name of an environment variable
+    hint: write the variable's name, such as "OPENAI_API_KEY", and never the key itself
+    overspill.toml:4: "base_url" in [summarize]: it holds a user name, a password, a query, a fragment or white space
+    hint: write only scheme, host, port and path; a key belongs in a variable, whose name is api_key_env
+    "#);
+    assert!(!errors(text).contains("1234") && !errors(text).contains("5678"));
+}
+
+#[test]
 fn names_prompts_and_paths_that_cannot_work() {
     insta::assert_snapshot!(errors(r#"read_tool = """#), @r#"
     overspill.toml:1: "read_tool" is empty, so no host can register it

@@ -7,10 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::entries;
 use crate::count::Weight;
 use crate::history::{History, TurnId};
+use crate::measure::count_chars;
 use crate::strategy::sliding_window::user_says;
 use crate::strategy::transcript::{Part, Transcript, clipped, size};
 use crate::strategy::{Draft, Scene, StrategyError};
-use crate::summary::{Summary, SummaryError, fenced, unforgeable};
+use crate::summary::{Summary, SummaryError, fenced, traced, unforgeable};
 
 /// Remembers what was judged.
 #[derive(Default)]
@@ -200,7 +201,8 @@ async fn ask(
 ) -> Result<Vec<f64>, SummaryError> {
     let model =
         draft.scene().model.ok_or_else(|| SummaryError::new("there is no model to judge with"))?;
-    let Summary { text, usage } = model.complete(question).await.inspect_err(|error| {
+    let asked = traced(count_chars(question.as_bytes()), model.complete(question));
+    let Summary { text, usage } = asked.await.inspect_err(|error| {
         draft.usage += error.usage;
     })?;
     draft.usage += usage;
