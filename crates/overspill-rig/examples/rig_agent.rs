@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Built with what else is in this workspace, the client has TLS and wants to be told whose.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let model = rig_core::providers::openai::OpenAI::from_env()?.chat("gpt-5.2");
     ask(model.erase()).await
 }

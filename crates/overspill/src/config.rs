@@ -49,8 +49,7 @@
 //! model = "openai:gpt-5-mini"     # openai:, anthropic:, ollama:; without it, the run's own model
 //! base_url = "http://localhost:8000/v1"  # without it, the provider's own
 //! api_key_env = "MY_KEY"          # the variable that holds the key, not the key
-//! # without it, the built-in prompt
-//! prompt = "What does this output of {tool_name} say?\n{output}"
+//! prompt = "What does this output of {tool_name} say?\n{output}"  # without it, a built-in one
 //!
 //! [store]
 //! kind = "local"                  # local, memory

@@ -56,6 +56,8 @@ impl Server {
     }
 
     pub(crate) fn model(&self) -> Model<Chat> {
+        // Built with the whole workspace, the client has TLS and wants to be told whose.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         OpenAIConfig::new("sk-test").with_base_url(&self.url).client().chat("gpt-4o-mini")
     }
 
