@@ -72,7 +72,6 @@ fn model(aimock: &Aimock, name: &str, path: &str, key: &str) -> HttpModel {
 }
 
 #[tokio::test]
-#[expect(clippy::print_stdout, reason = "a test that skips says so")]
 async fn a_scripted_model_of_others_is_understood() {
     let Some(aimock) = start() else {
         println!("skipped: there is no Node, or no registry to fetch {PACKAGE} from");
