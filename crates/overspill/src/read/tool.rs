@@ -20,6 +20,20 @@ impl ReadTool {
     /// The name it has unless the host gives it another.
     pub const NAME: &'static str = "read_tool_result";
 
+    /// The definition of another tool, for a [`Capability`](crate::capability::Capability) that
+    /// offers one of its own. `parameters` is the JSON schema of its arguments.
+    ///
+    /// ```
+    /// use overspill::capability::ToolDefinition;
+    ///
+    /// let schema = serde_json::json!({ "type": "object", "properties": {} });
+    /// let tool = ToolDefinition::new("list_spills", "Lists what is stored.", schema);
+    /// assert_eq!(tool.name, "list_spills");
+    /// ```
+    pub fn new(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
+        Self { name: name.into(), description: description.into(), parameters }
+    }
+
     pub(crate) fn named(name: String) -> Self {
         Self {
             name,
