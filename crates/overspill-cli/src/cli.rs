@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Export(Export),
     #[command(subcommand)]
     Config(Config),
+    #[command(subcommand)]
+    Mcp(Mcp),
     Demo(Demo),
     Completions(Completions),
     Replay(Replay),
@@ -361,6 +363,75 @@ pub(crate) struct ConfigCheck {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) policy: Policy,
+}
+
+/// MCP servers
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mcp {
+    Wrap(McpWrap),
+    Unwrap(McpUnwrap),
+}
+
+/// Put the proxy before the MCP servers of a client's configuration
+///
+/// Every server in the file that is started by a command, or reached over streamable HTTP, is started
+/// by `overspill mcp` from then on; its variables, headers and all other settings stay. All else in the
+/// file stays as it was written. A copy of the file as it was is kept beside it, from which
+/// `overspill mcp unwrap` brings it back. Doing it again does nothing, but for servers that were
+/// added since.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill mcp wrap --dry-run .mcp.json
+  overspill mcp wrap ~/.config/Claude/claude_desktop_config.json
+  overspill mcp wrap .cursor/mcp.json --except linear
+  overspill mcp wrap ~/.codex/config.toml
+
+It reads the files of Claude Code (.mcp.json, ~/.claude.json), Claude Desktop, Cursor, Windsurf, VS Code
+(.vscode/mcp.json, settings.json), Gemini (settings.json), Zed, and Codex (config.toml). A server
+that asks for a login in the browser must stay as it is: name it with --except.
+
+--store and --config, where given, are those of the wrapped servers.
+
+With --json: {\"file\", \"copy\", \"dry_run\", \"changed\", \"servers\": [{\"name\", \"before\", \"after\",
+\"left\"}]}, where \"left\" says why a server stays as it is, and the values of headers and variables
+are left out.")]
+pub(crate) struct McpWrap {
+    /// The client's configuration
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Only this server; may be said more than once
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Every server but this; may be said more than once
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    pub(crate) except: Vec<String>,
+    /// How the client is to call overspill, by default by the path of this one; `overspill`, for a
+    /// file that others use too
+    #[arg(long, value_name = "PATH")]
+    pub(crate) program: Option<String>,
+    /// Show what would change, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}
+
+/// Take the proxy away from before the MCP servers of a client's configuration
+///
+/// A file that was not edited since comes back byte for byte, and the copy is removed. In one that
+/// was, each server is undone by itself, what was changed stays changed, and the copy is kept.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill mcp unwrap .mcp.json
+
+With --json: as `overspill mcp wrap --json`.")]
+pub(crate) struct McpUnwrap {
+    /// The client's configuration
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Show what would change, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
 }
 
 /// Show the main job on recorded outputs of real tools

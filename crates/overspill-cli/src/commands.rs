@@ -9,6 +9,7 @@ mod fit;
 mod grep;
 mod inspect;
 mod list;
+mod mcp_wrap;
 mod named;
 mod pipe;
 mod prune;
@@ -25,7 +26,7 @@ mod view;
 pub(crate) use fit::{Budget, Name as StrategyName};
 pub(crate) use named::Named;
 
-use crate::cli::{Cli, Command, Config};
+use crate::cli::{Cli, Command, Config, Mcp};
 use crate::failure::Failure;
 
 /// Runs the command and returns the exit status.
@@ -42,6 +43,8 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Prune(args) => prune::prune(common, &args),
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
+        Command::Mcp(Mcp::Wrap(args)) => mcp_wrap::wrap(common, &args),
+        Command::Mcp(Mcp::Unwrap(args)) => mcp_wrap::unwrap(common, &args),
         Command::Demo(args) => demo::demo(common, &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Fit(args) => fit::fit(common, &args),

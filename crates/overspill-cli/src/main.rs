@@ -8,6 +8,7 @@ mod output;
 mod settings;
 mod shelf;
 mod signals;
+mod wrap;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,105 @@
+//! Puts the proxy before the MCP servers of a client's configuration, and takes it away again:
+//! texts in, texts out.
+
+mod document;
+mod entry;
+
+pub(crate) use document::Syntax;
+use document::{Document, Server};
+use entry::Edit;
+pub(crate) use entry::{Left, Proxy};
+
+/// What becomes of one server.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) name: String,
+    /// How it was started or reached, without what is secret.
+    pub(crate) before: String,
+    /// How it now is, or why it stays.
+    pub(crate) after: Result<String, Left>,
+}
+
+/// A configuration after a change.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    pub(crate) text: String,
+    pub(crate) servers: Vec<Change>,
+}
+
+impl Changed {
+    /// Whether it is any other than it was.
+    pub(crate) fn is_any(&self) -> bool {
+        self.servers.iter().any(|server| server.after.is_ok())
+    }
+}
+
+/// The names of the servers of a configuration.
+pub(crate) fn names(syntax: Syntax, text: &str) -> Result<Vec<String>, String> {
+    let servers = Document::parse(syntax, text)?.servers();
+    Ok(servers.into_iter().map(|server| server.name).collect())
+}
+
+/// Puts the proxy before each server whose name is `wanted`.
+pub(crate) fn wrap(
+    syntax: Syntax,
+    text: &str,
+    proxy: &Proxy,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Changed, String> {
+    let mut document = Document::parse(syntax, text)?;
+    let changes = change(&mut document, |server| {
+        wanted(&server.name).then(|| entry::wrap(&server.entry, proxy))
+    });
+    Ok(Changed { text: document.text(), servers: changes.into_iter().flatten().collect() })
+}
+
+/// Takes the proxy away from before each server.
+///
+/// `copy` is the configuration as it was before. A server that was not changed since comes back from
+/// it as it was written there, so that a file that was not changed since comes back byte for byte;
+/// from one that was, only the proxy goes.
+pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<Changed, String> {
+    let before = match copy.map(|copy| Document::parse(syntax, copy)) {
+        Some(Ok(copy)) => copy.servers(),
+        _ => Vec::new(),
+    };
+    let like = |server: &Server| before.iter().find(|it| it.is_like(server));
+    let mut document = Document::parse(syntax, text)?;
+    let changes = change(&mut document, |server| {
+        entry::unwrap(&server.entry, like(server).map(|it| &it.entry)).map(Ok)
+    });
+    for (server, change) in document.servers().iter().zip(&changes) {
+        let same = |it: &&Server| entry::means_the_same(&it.entry, &server.entry);
+        if let (Some(Change { after: Ok(_), .. }), Some(before)) =
+            (change, like(server).filter(same))
+        {
+            document.restore(server, before);
+        }
+    }
+    Ok(Changed { text: document.text(), servers: changes.into_iter().flatten().collect() })
+}
+
+/// Changes the servers for which there is a decision, and says what becomes of each of those.
+fn change(
+    document: &mut Document,
+    decide: impl Fn(&Server) -> Option<Result<Vec<Edit>, Left>>,
+) -> Vec<Option<Change>> {
+    let servers = document.servers();
+    let decide = |server: &Server| Some(server.fault.clone().map_or(decide(server)?, Err));
+    let decisions: Vec<_> = servers.iter().map(decide).collect();
+    for (server, decision) in servers.iter().zip(&decisions) {
+        if let Some(Ok(edits)) = decision {
+            document.edit(server, edits);
+        }
+    }
+    let now = document.servers();
+    let changes = servers.into_iter().zip(decisions).zip(now).map(|((server, decision), now)| {
+        let before = entry::summary(&server.entry);
+        let after = decision?.map(|_| entry::summary(&now.entry));
+        Some(Change { name: server.name, before, after })
+    });
+    changes.collect()
+}
+
+#[cfg(test)]
+mod tests;
