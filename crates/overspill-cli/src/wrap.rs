@@ -66,7 +66,8 @@ pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<C
     let like = |server: &Server| before.iter().find(|it| it.is_like(server));
     let mut document = Document::parse(syntax, text)?;
     let changes = change(&mut document, |server| {
-        entry::unwrap(&server.entry, like(server).map(|it| &it.entry)).map(Ok)
+        let before = like(server).map(|it| &it.entry);
+        entry::unwrap(&server.entry, before, syntax.headers_key()).map(Ok)
     });
     for (server, change) in document.servers().iter().zip(&changes) {
         let same = |it: &&Server| entry::means_the_same(&it.entry, &server.entry);

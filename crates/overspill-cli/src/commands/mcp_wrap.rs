@@ -49,9 +49,10 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
     let config = ClientConfig::read(&args.file)?;
     let names = wrap::names(config.syntax, &config.text).map_err(|error| config.wrong(&error))?;
     if names.is_empty() {
-        return Err(Failure::new(format!("{} has no MCP servers", config.named()))
-            .hint("they are looked for under mcpServers, servers, mcp.servers, context_servers, \
-                   and mcp_servers in TOML"));
+        return Err(Failure::new(format!("{} has no MCP servers", config.named())).hint(
+            "they are looked for under mcpServers, servers, mcp.servers, context_servers, \
+                   and mcp_servers in TOML",
+        ));
     }
     if let Some(unknown) = args.only.iter().chain(&args.except).find(|it| !names.contains(it)) {
         return Err(Failure::usage(format!("{} has no server {unknown:?}", config.named()))
@@ -80,8 +81,8 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
 pub(crate) fn unwrap(common: &cli::Common, args: &cli::McpUnwrap) -> Result<u8, Failure> {
     let config = ClientConfig::read(&args.file)?;
     let copy = config.copy.as_deref();
-    let changed = wrap::unwrap(config.syntax, &config.text, copy)
-        .map_err(|error| config.wrong(&error))?;
+    let changed =
+        wrap::unwrap(config.syntax, &config.text, copy).map_err(|error| config.wrong(&error))?;
     let is_as_before = copy == Some(changed.text.as_str());
     if !args.dry_run {
         if changed.is_any() {

@@ -26,6 +26,16 @@ pub(crate) enum Syntax {
     Toml,
 }
 
+impl Syntax {
+    /// Under which key a server's request headers are.
+    pub(crate) fn headers_key(self) -> &'static str {
+        match self {
+            Self::Json => "headers",
+            Self::Toml => "http_headers",
+        }
+    }
+}
+
 /// The configuration, read.
 pub(crate) enum Document {
     /// With the byte order mark that stood before it.
@@ -88,7 +98,9 @@ impl Document {
     /// The servers, in the order of the file's tables.
     pub(crate) fn servers(&self) -> Vec<Server> {
         match self {
-            Self::Json(_, root) => root.object_value().map(|it| json_servers(&it)).unwrap_or_default(),
+            Self::Json(_, root) => {
+                root.object_value().map(|it| json_servers(&it)).unwrap_or_default()
+            }
             Self::Toml(document) => {
                 let table = document.get(TOML_TABLE).and_then(Item::as_table_like);
                 let servers = table.into_iter().flat_map(TableLike::iter);
@@ -209,14 +221,18 @@ fn edit_json(object: &CstObject, edit: &Edit) {
         }
         Edit::Prepend { key, words } => {
             if let Some(array) = object.array_value(key) {
-                for (i, word) in words.iter().enumerate() {
-                    array.insert(i, word.as_str().into());
+                for word in words.iter().rev() {
+                    array.insert(0, word.as_str().into());
                 }
             }
         }
         Edit::DropFirst { key, count } => {
-            if let Some(array) = object.array_value(key) {
-                array.elements().into_iter().take(*count).for_each(CstNode::remove);
+            let Some(array) = object.array_value(key) else { return };
+            let blank = || array.child_at_index(1).filter(CstNode::is_whitespace);
+            let was_blank = blank().is_some();
+            array.elements().into_iter().take(*count).for_each(CstNode::remove);
+            if let Some(blank) = blank().filter(|_| !was_blank) {
+                blank.remove();
             }
         }
         Edit::SetIn { key, name, value } => {

@@ -91,7 +91,8 @@ impl Display for Left {
 /// What brings a server behind the proxy.
 pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit>, Left> {
     if is_overspill(entry) {
-        return Err(if unwrap(entry, None).is_some() { Left::Already } else { Left::OfItsOwn });
+        let is_wrapped = unwrap(entry, None, "headers").is_some();
+        return Err(if is_wrapped { Left::Already } else { Left::OfItsOwn });
     }
     if let Some(command) = entry.get("command") {
         let command = command.as_str().ok_or(Left::NoServer)?;
@@ -162,10 +163,12 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
 /// What takes the proxy away from before a server; nothing if it is not behind one.
 ///
 /// `before` is the server as it was before it was wrapped, where that is known: it says under which
-/// keys its client has what the proxy has in its own way.
+/// keys its client has what the proxy has in its own way. Where it is not, headers go under
+/// `headers_key`.
 pub(crate) fn unwrap(
     entry: &Map<String, Value>,
     before: Option<&Map<String, Value>>,
+    headers_key: &'static str,
 ) -> Option<Vec<Edit>> {
     let words = words(entry)?;
     let mcp = is_overspill(entry).then(|| words.iter().position(|word| *word == "mcp"))??;
@@ -185,11 +188,11 @@ pub(crate) fn unwrap(
     let env = entry.get("env").and_then(Value::as_object).unwrap_or(&empty);
     let variable = |name: &str| env.get(name).and_then(Value::as_str);
     let url = option(&words, "--url").or_else(|| variable(URL))?;
-    let key_of = |keys: &[&'static str]| {
+    let key_of = |keys: &[&'static str], usual: &'static str| {
         let known = before.and_then(|it| keys.iter().find(|&&key| it.contains_key(key)));
-        known.or_else(|| keys.first()).copied().unwrap_or_default().to_owned()
+        (*known.unwrap_or(&usual)).to_owned()
     };
-    let mut server = vec![(key_of(&URL_KEYS), Value::from(url))];
+    let mut server = vec![(key_of(&URL_KEYS, "url"), Value::from(url))];
     let mut edits = Vec::new();
     if entry.contains_key("type") {
         let before = before.and_then(|it| it.get("type")).and_then(Value::as_str);
@@ -199,7 +202,7 @@ pub(crate) fn unwrap(
     if let Some(lines) = variable(HEADERS) {
         let headers = lines.lines().filter_map(|line| line.split_once(": "));
         let headers: Map<_, _> = headers.map(|(name, it)| (name.to_owned(), it.into())).collect();
-        server.push((key_of(&HEADER_KEYS), headers.into()));
+        server.push((key_of(&HEADER_KEYS, headers_key), headers.into()));
     }
     for name in [HEADERS, URL].into_iter().filter(|name| env.contains_key(*name)) {
         edits.push(Edit::RemoveFrom { key: "env".to_owned(), name: name.to_owned() });

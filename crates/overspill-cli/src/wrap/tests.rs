@@ -153,7 +153,11 @@ fn every_table_of_servers_is_found() {
 
 #[test]
 fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
-    for url in ["https://a.example/mcp?key=s3cret", "https://u:s3cret@a.example/mcp", "https://a.example/${s3cret}"] {
+    for url in [
+        "https://a.example/mcp?key=s3cret",
+        "https://u:s3cret@a.example/mcp",
+        "https://a.example/${s3cret}",
+    ] {
         let text = json!({"mcpServers": {"a": {
             "url": url, "headers": {"Authorization": "Bearer s3cret"}, "env": {"KEY": "s3cret"},
         }}});
@@ -180,10 +184,16 @@ fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
         (json!({"disabled": true}), Left::NoServer),
         (json!({"command": "a", "args": "b"}), Left::NotText("args")),
         (json!({"url": "https://a.example/", "headers": {"a": 1}}), Left::NotText("headers")),
-        (json!({"url": "https://a.example/", "headers": {"a": "b\nc: d"}}), Left::NotText("headers")),
+        (
+            json!({"url": "https://a.example/", "headers": {"a": "b\nc: d"}}),
+            Left::NotText("headers"),
+        ),
         (json!({"command": "/x/overspill", "args": ["mcp"]}), Left::OfItsOwn),
         (json!({"command": "overspill.exe", "args": ["mcp", "--", "a"]}), Left::Already),
-        (json!({"command": "overspill", "args": ["mcp", "--store", "s", "--url=u"]}), Left::Already),
+        (
+            json!({"command": "overspill", "args": ["mcp", "--store", "s", "--url=u"]}),
+            Left::Already,
+        ),
     ];
     for (entry, why) in cases {
         let text = json!({"mcpServers": {"a": entry}}).to_string();
@@ -213,11 +223,11 @@ fn what_was_changed_since_stays_changed() {
     "new":  {"command": "d"},
     "same": {"command":"a",   "args":[ "1" ]},
     "more": {
-      "command": "b",
+      "command":"b",
       "args": ["--verbose"]
     },
     "renamed": {
-      "command": "c"
+      "command":"c"
     }
 }}"#
     );
@@ -265,7 +275,11 @@ fn entries() -> impl Strategy<Value = serde_json::Value> {
 }
 
 /// Writes JSON as people do: with more or fewer blanks, comments and commas.
-fn written(value: &serde_json::Value, taste: &mut impl FnMut(usize) -> usize, line: &str) -> String {
+fn written(
+    value: &serde_json::Value,
+    taste: &mut impl FnMut(usize) -> usize,
+    line: &str,
+) -> String {
     let (open, close, parts): (_, _, Vec<String>) = match value {
         serde_json::Value::Array(items) => {
             ("[", "]", items.iter().map(|it| written(it, taste, line)).collect())
