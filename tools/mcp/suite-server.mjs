@@ -152,6 +152,11 @@ const TOOLS = {
     properties: { name: { type: "string" }, address: { $ref: "#/$defs/address" } },
     additionalProperties: false,
   }, ({ name }) => says(text(`Hello ${name}`))],
+  say: ["Says so many characters, which begin with a number; for measurements", {
+    type: "object",
+    properties: { length: { type: "integer" }, number: { type: "integer" } },
+    required: ["length", "number"],
+  }, ({ length, number }) => says(text(`${number}\n${"a line of text, as a log has it\n".repeat(length / 32 + 1)}`.slice(0, length)))],
   test_reconnection: ["Closes its stream before it answers", nothing, async (_, extra) => {
     extra.closeSSEStream?.();
     await pause(2 * STEP_MS);
