@@ -99,7 +99,9 @@ async def test_a_page_of_playwright(node, proxy, tmp_path):
     page.write_text(f"<title>Long</title><ul>{items}</ul>")
     server = [node, kit.package("@playwright/mcp", "cli.js"), "--headless", "--isolated", "--no-sandbox"]
     server += ["--allow-unrestricted-file-access", "--executable-path", browser]
-    async with Client(proxy.before(server), read_timeout_seconds=60) as client:
+    # It writes what it sees into its current folder.
+    server = proxy.before(server, cwd=tmp_path)
+    async with Client(server, read_timeout_seconds=60) as client:
         seen = await client.call_tool("browser_navigate", {"url": f"file://{page}"})
         assert not seen.is_error, text_of(seen)
         seen = await client.call_tool("browser_snapshot", {})

@@ -20,16 +20,14 @@ const URL_KEYS: [&str; 3] = ["url", "httpUrl", "serverUrl"];
 /// Under which keys clients put request headers.
 const HEADER_KEYS: [&str; 2] = ["headers", "http_headers"];
 
+/// Under which key Codex has the name of the variable that holds a server's token, and under which the
+/// names of those it hands on to a server that it starts.
+const TOKEN_VARIABLE: &str = "bearer_token_env_var";
+const HANDED_ON: &str = "env_vars";
+
 /// What a client does for a server it speaks HTTP with, and cannot do through a proxy that it starts.
-const CLIENT_LOGINS: [&str; 7] = [
-    "oauth",
-    "auth",
-    "authProviderType",
-    "headersHelper",
-    "bearer_token_env_var",
-    "env_http_headers",
-    "oauth_resource",
-];
+const CLIENT_LOGINS: [&str; 6] =
+    ["oauth", "auth", "authProviderType", "headersHelper", "env_http_headers", "oauth_resource"];
 
 /// How the proxy is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,9 +134,23 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         }
     }
 
+    let mut edits = Vec::new();
+    if let Some(token) = entry.get(TOKEN_VARIABLE) {
+        let name = token.as_str().ok_or(Left::NotText(TOKEN_VARIABLE))?.to_owned();
+        words.splice(1..1, ["--token-env".to_owned(), name.clone()]);
+        let mut handed_on = Vec::new();
+        match entry.get(HANDED_ON) {
+            Some(Value::Array(_)) => {
+                edits.push(Edit::Prepend { key: HANDED_ON.to_owned(), words: vec![name] });
+            }
+            Some(_) => return Err(Left::NotText(HANDED_ON)),
+            None => handed_on.push((HANDED_ON.to_owned(), vec![name].into())),
+        }
+        edits.push(Edit::replace(TOKEN_VARIABLE, handed_on));
+    }
+
     let program = Value::from(proxy.program.as_str());
     let mut server = vec![("command".to_owned(), program), ("args".to_owned(), words.into())];
-    let mut edits = Vec::new();
     if kind.is_some() {
         edits.push(Edit::replace("type", vec![("type".to_owned(), "stdio".into())]));
     }
@@ -198,6 +210,15 @@ pub(crate) fn unwrap(
         let before = before.and_then(|it| it.get("type")).and_then(Value::as_str);
         let kind = before.unwrap_or("http");
         edits.push(Edit::replace("type", vec![("type".to_owned(), kind.into())]));
+    }
+    if let Some(name) = option(&words, "--token-env") {
+        server.push((TOKEN_VARIABLE.to_owned(), name.into()));
+        let handed_on = entry.get(HANDED_ON).and_then(Value::as_array);
+        match handed_on.filter(|names| names.first().is_some_and(|first| first == name)) {
+            Some(names) if names.len() == 1 => edits.push(Edit::replace(HANDED_ON, Vec::new())),
+            Some(_) => edits.push(Edit::DropFirst { key: HANDED_ON.to_owned(), count: 1 }),
+            None => {}
+        }
     }
     if let Some(lines) = variable(HEADERS) {
         let headers = lines.lines().filter_map(|line| line.split_once(": "));
@@ -300,8 +321,7 @@ fn may_hold_a_key(url: &str) -> bool {
 
 /// An address up to where a key may stand.
 fn public_part(url: &str) -> String {
-    let end = url.find(['?', '#']).or_else(|| url.find("${")).unwrap_or(url.len());
-    let end = url.find("${").unwrap_or(end).min(end);
+    let end = url.find(['?', '#', '$']).unwrap_or(url.len());
     let (scheme, rest) = url[..end].split_once("://").unwrap_or(("", &url[..end]));
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let user = host.contains('@');

@@ -109,6 +109,10 @@ url = "https://a.example/mcp" # far
 http_headers = { "X-Key" = "k" }
 tool_timeout_sec = 60.5
 
+[mcp_servers.desk]
+url = "https://desk.example/mcp"
+bearer_token_env_var = "DESK_TOKEN"
+
 [tui]
 notifications = true
 "#;
@@ -132,6 +136,11 @@ tool_timeout_sec = 60.5
 command = "/opt/overspill" # far
 args = ["mcp", "--url", "https://a.example/mcp"]
 env = { OVERSPILL_MCP_HEADERS = "X-Key: k" }
+
+[mcp_servers.desk]
+env_vars = ["DESK_TOKEN"]
+command = "/opt/overspill"
+args = ["mcp", "--token-env", "DESK_TOKEN", "--url", "https://desk.example/mcp"]
 
 [tui]
 notifications = true
