@@ -57,7 +57,7 @@ pub(crate) fn wrap(
 ///
 /// `copy` is the configuration as it was before. A server that was not changed since comes back from
 /// it as it was written there, so that a file that was not changed since comes back byte for byte;
-/// from one that was, only the proxy goes.
+/// from one that was, only the proxy goes. One that was behind it in the copy stays so.
 pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<Changed, String> {
     let before = match copy.map(|copy| Document::parse(syntax, copy)) {
         Some(Ok(copy)) => copy.servers(),
@@ -67,7 +67,10 @@ pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<C
     let mut document = Document::parse(syntax, text)?;
     let changes = change(&mut document, |server| {
         let before = like(server).map(|it| &it.entry);
-        entry::unwrap(&server.entry, before, syntax.headers_key()).map(Ok)
+        let undone = |entry| entry::unwrap(entry, before, syntax.headers_key());
+        let edits = undone(&server.entry)?;
+        let was_behind_it = before.is_some_and(|before| undone(before).is_some());
+        Some(if was_behind_it { Err(Left::Before) } else { Ok(edits) })
     });
     for (server, change) in document.servers().iter().zip(&changes) {
         let same = |it: &&Server| entry::means_the_same(&it.entry, &server.entry);

@@ -68,10 +68,16 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
 
     let mut copy = config.copy.is_some();
     if changed.is_any() && !args.dry_run {
-        // What was wrapped before is not what the file was.
-        let before = wrap::unwrap(config.syntax, &config.text, config.copy.as_deref())
-            .map_err(|error| config.wrong(&error))?;
-        config.write(&config.copy_path(), &before.text)?;
+        // What was wrapped before, by this command, is not what the file was.
+        let before = match &config.copy {
+            Some(copy) => {
+                wrap::unwrap(config.syntax, &config.text, Some(copy))
+                    .map_err(|error| config.wrong(&error))?
+                    .text
+            }
+            None => config.text.clone(),
+        };
+        config.write(&config.copy_path(), &before)?;
         config.write(&config.path, &changed.text)?;
         copy = true;
     }

@@ -57,6 +57,8 @@ pub(crate) enum Edit {
 pub(crate) enum Left {
     /// It goes through the proxy.
     Already,
+    /// It did before anything was wrapped.
+    Before,
     /// `overspill mcp` with neither a command nor an address.
     OfItsOwn,
     NoServer,
@@ -70,6 +72,9 @@ impl Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Already => f.write_str("it goes through the proxy already"),
+            Self::Before => f.write_str(
+                "it went through the proxy before the others did; without the copy, it is undone too",
+            ),
             Self::OfItsOwn => {
                 f.write_str("it starts overspill with servers of its own configuration")
             }

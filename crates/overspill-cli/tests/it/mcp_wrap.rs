@@ -61,6 +61,18 @@ fn a_server_that_was_added_since_is_wrapped_too_and_everything_comes_back() {
 }
 
 #[test]
+fn what_was_behind_the_proxy_before_stays_there() {
+    let bench = Bench::new();
+    let own = r#"{"mcpServers": {"a": {"command": "overspill", "args": ["mcp", "--", "a"]}, "b": {"command": "b"}}}"#;
+    let file = bench.write("mcp.json", own);
+    bench.stdout(&WRAP);
+    assert_picture!(bench.picture(&["mcp", "unwrap", "mcp.json"]));
+    assert_eq!(fs::read_to_string(&file).unwrap(), own);
+    let report = bench.json(&["mcp", "unwrap", "mcp.json", "--json"]);
+    assert_eq!(report["servers"][0]["after"], "a", "there is no copy any more");
+}
+
+#[test]
 fn the_json_report_holds_no_secret() {
     let bench = Bench::new();
     bench.write("mcp.json", CONFIG);
