@@ -146,7 +146,7 @@ def checks(said: list[dict]) -> dict[str, tuple[str, str]]:
 
 def show(name: str, direct: dict, through: dict, options) -> int:
     """Prints both lists, and returns how many checks differ."""
-    print(f"{name:62} {'directly':10} through the proxy" if not options.direct else name)
+    print(f"{name:80} {'directly':10} through the proxy" if not options.direct else name)
     differ = 0
     for scenario in sorted(direct.keys() | through.keys()):
         before, after = direct.get(scenario, {}), through.get(scenario, {})
@@ -155,12 +155,12 @@ def show(name: str, direct: dict, through: dict, options) -> int:
             note = verdict(scenario, was[0], now[0])
             differ += note == "DIFFERS"
             label = f"{scenario}: {check}" if check != scenario else check
-            print(f"  {label:60} {was[0]:10} {'' if options.direct else f'{now[0]:10} {note}'}".rstrip())
+            print(f"  {label:78} {was[0]:10} {'' if options.direct else f'{now[0]:10} {note}'}".rstrip())
             if note == "DIFFERS" or (options.verbose and was[0] != "SUCCESS"):
                 for row in dict.fromkeys([was, now]):
                     print(f"      {row[0]}: {row[1]}")
     counts = [sum(c[0] == "SUCCESS" for s in it.values() for c in s.values()) for it in (direct, through)]
-    print(f"  {'successful':60} {counts[0]:<10} {'' if options.direct else counts[1]}\n".rstrip(" "))
+    print(f"  {'successful':78} {counts[0]:<10} {'' if options.direct else counts[1]}\n".rstrip(" "))
     return differ
 
 
