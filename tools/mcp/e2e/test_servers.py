@@ -52,8 +52,10 @@ class Session:
 
 
 async def tools(client) -> dict:
+    """All of the list but output schemas: the proxy's admit reduced results, too."""
     listed = await client.list_tools()
-    return {tool.name: tool.model_dump(mode="json", by_alias=True) for tool in listed.tools}
+    dumped = [tool.model_dump(mode="json", by_alias=True, exclude={"output_schema"}) for tool in listed.tools]
+    return {tool["name"]: tool for tool in dumped}
 
 
 async def everything_says(server, mode) -> dict:
