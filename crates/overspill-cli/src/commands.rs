@@ -9,6 +9,7 @@ mod fit;
 mod grep;
 mod inspect;
 mod list;
+mod mcp;
 mod named;
 mod pipe;
 mod prune;
@@ -42,6 +43,7 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Prune(args) => prune::prune(common, &args),
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
+        Command::Mcp(args) => mcp::mcp(common, &args),
         Command::Demo(args) => demo::demo(common, &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Fit(args) => fit::fit(common, &args),
