@@ -67,7 +67,6 @@ pub(crate) enum Command {
     Export(Export),
     #[command(subcommand)]
     Config(Config),
-    #[command(subcommand)]
     Mcp(Mcp),
     Demo(Demo),
     Completions(Completions),
@@ -365,9 +364,58 @@ pub(crate) struct ConfigCheck {
     pub(crate) policy: Policy,
 }
 
-/// MCP servers
+/// Stand between an MCP client and MCP servers, so that no tool floods the context
+///
+/// Takes the place of a server in a client's configuration. Every message passes as it is; a tool's
+/// result that is too long is stored, and an excerpt and a handle stand in its place. The client is
+/// offered one more tool, read_tool_result, that reads any part back. Without a command and a url,
+/// the servers are those under [mcp.servers] in overspill.toml.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "\
+overspill mcp [OPTIONS] [-- COMMAND [ARGUMENT]...]
+       overspill mcp wrap|unwrap [OPTIONS] FILE",
+    after_help = "\
+Examples:
+  overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
+  overspill mcp --url https://tickets.example.org/mcp --token-env TICKETS_TOKEN
+  overspill mcp --listen 127.0.0.1:8931 -- my-server
+  claude mcp add files -- overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
+
+OVERSPILL_MCP_URL is a url that may hold a key, and OVERSPILL_MCP_HEADERS the headers that are sent
+to it, one `Name: value` a line. What goes wrong is said on standard error. It ends when its input
+does, or on a signal, and ends its servers before."
+)]
+pub(crate) struct Mcp {
+    #[command(subcommand)]
+    pub(crate) action: Option<McpAction>,
+    /// The server's address, for one that speaks streamable HTTP
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "server"])]
+    pub(crate) url: Option<String>,
+    /// The environment variable with the bearer token that the url wants
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub(crate) token_env: Option<String>,
+    /// Only this server of the file; can be given several times
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub(crate) server: Vec<String>,
+    /// Offer the proxy over streamable HTTP at http://ADDR/mcp, instead of standard input and output;
+    /// port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// The environment variable with the bearer token that clients must send
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub(crate) listen_token_env: Option<String>,
+    #[command(flatten)]
+    pub(crate) policy: Policy,
+    /// The server's command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What else is done about MCP servers than standing before them.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Mcp {
+pub(crate) enum McpAction {
     Wrap(McpWrap),
     Unwrap(McpUnwrap),
 }

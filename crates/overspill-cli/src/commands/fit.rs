@@ -115,7 +115,7 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         return print_plan(common, &history, &plan);
     }
 
-    let run = RunId::from(settings.run.as_str());
+    let run = RunId::from(settings.run());
     let fitted = block_on(fitter.fit(&run, &history, &occasion));
     for warning in &fitted.warnings {
         output::warning(warning);
