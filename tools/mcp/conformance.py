@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the official MCP conformance suite against servers directly and through the proxy.
 
-    tools/mcp/conformance.py [--direct] [--verbose]
+    tools/mcp/conformance.py [--direct] [--stdio] [--verbose]
 
 Prints both lists of results side by side, check by check, and ends with status 1 if they differ. With
---direct, the servers alone are tried.
+--direct, the servers alone are tried; with --stdio, the proxy speaks with them over their standard
+input and output, and the suite with the proxy over HTTP.
 
 A scenario whose checks are better through the proxy than directly is named, and counts as the same
 only if BETTER lists it.
@@ -38,31 +39,28 @@ ORDER = ["SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE"]
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--direct", action="store_true", help="without the proxy")
+    parser.add_argument("--stdio", action="store_true", help="servers over standard input and output")
     parser.add_argument("--verbose", action="store_true", help="what the suite says of each failure")
     options = parser.parse_args()
 
     node = kit.node()
+    server = kit.package("@modelcontextprotocol/server-everything", "dist/index.js")
     servers = {
-        "server-everything": everything(node),
-        "suite-server": [node, kit.script("suite-server.mjs"), "--http"],
+        "server-everything": ([node, server, "stdio"], [node, server, "streamableHttp"]),
+        "suite-server": ([node, kit.script("suite-server.mjs")], [node, kit.script("suite-server.mjs"), "--http"]),
     }
     differ = 0
-    for name, command in servers.items():
-        with http_server(command) as url:
+    for name, (stdio, http) in servers.items():
+        with http_server(http) as url:
             direct = suite(node, url)
             through = direct
             if not options.direct:
-                with proxy(url) as through_url:
+                with proxy(["--", *stdio] if options.stdio else ["--url", url]) as through_url:
                     through = suite(node, through_url)
         differ += show(name, direct, through, options)
     if differ:
         print(f"{differ} checks differ")
     return 1 if differ else 0
-
-
-def everything(node: str) -> list[str]:
-    server = kit.package("@modelcontextprotocol/server-everything", "dist/index.js")
-    return [node, server, "streamableHttp"]
 
 
 @contextlib.contextmanager
@@ -81,10 +79,10 @@ def http_server(command: list[str]):
 
 
 @contextlib.contextmanager
-def proxy(url: str):
+def proxy(server: list[str]):
     """The proxy before a server, itself over HTTP."""
     with tempfile.TemporaryDirectory() as store:
-        command = [kit.overspill(), "mcp", "--store", store, "--url", url, "--listen", "127.0.0.1:0"]
+        command = [kit.overspill(), "mcp", "--store", store, "--listen", "127.0.0.1:0", *server]
         with started(command) as process:
             said = []
             for line in process.stdout:

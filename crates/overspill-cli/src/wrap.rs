@@ -7,7 +7,7 @@ mod entry;
 pub(crate) use document::Syntax;
 use document::{Document, Server};
 use entry::Edit;
-pub(crate) use entry::{Left, Proxy};
+pub(crate) use entry::{HEADERS, Left, Proxy, URL};
 
 /// What becomes of one server.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ import re
 
 MARKER = re.compile(r"\[overspill: ([\d,]+) \w+, ([\d,]+) lines?, stored as (\S+?);")
 ANSWER = re.compile(
-    r"\[overspill read: lines (\d+)-(\d+) of [\d,]+ of \S+?; (?:go on with offset=(\d+)|this is the end)\]\n"
+    r"\[overspill read: lines (\d+)-(\d+) of [\d,]+ of \S+?; (?:go on with offset=(\d+)|this is the end|before them: [^\]]+)\]\n"
 )
 
 
@@ -31,4 +31,4 @@ async def read_whole(client, handle: str) -> str:
         assert head and int(head[1]) == offset, text[:200]
         parts.append(text[head.end() :])
         offset = int(head[3]) if head[3] else None
-    return "\n".join(parts)
+    return "".join(parts)

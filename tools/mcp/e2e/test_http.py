@@ -67,7 +67,7 @@ def post(url, message, **headers):
 @pytest.mark.anyio
 async def test_five_megabytes_over_http(proxy, files, tmp_path):
     path = tmp_path / "files" / "big.txt"
-    whole = "\n".join(f"line {n} of a long file, with \u00e9 and \U0001f600" for n in range(110_000))
+    whole = "\n".join(f"line {n} of a long file, with \u00e9 and \U0001f600" for n in range(120_000))
     path.write_bytes(whole.encode())
     assert len(whole.encode()) > 5_000_000
     with listening(proxy, ["--", *files]) as (_, url):

@@ -13,15 +13,10 @@ use crate::failure::Failure;
 use crate::output;
 use crate::settings::{Origin, Settings, secret_variable};
 use crate::signals::{Handled, Signals};
+use crate::wrap::{HEADERS, URL};
 
 /// The run that handles begin with when nobody names one.
 const RUN: &str = "mcp";
-
-/// The address of a server, where it may hold a key.
-const URL: &str = "OVERSPILL_MCP_URL";
-
-/// The headers of a server's requests, one `Name: value` a line.
-const HEADERS: &str = "OVERSPILL_MCP_HEADERS";
 
 pub(crate) fn mcp(common: &cli::Common, args: &cli::Mcp) -> Result<u8, Failure> {
     let settings = Settings::load(common, &args.policy, None)?;

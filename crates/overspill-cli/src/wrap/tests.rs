@@ -363,4 +363,57 @@ proptest! {
     }
 }
 
+/// Writes servers as Codex has them, with inner tables inline or under a head of their own.
+fn toml_written(members: &Map, taste: &mut impl FnMut(usize) -> usize) -> String {
+    let mut text = "# ours\nmodel = \"m\"\n\n".to_owned();
+    for (name, entry) in members {
+        let mut below = String::new();
+        text.push_str(&format!("[mcp_servers.{name}]{}\n", ["", " # why", "\n"][taste(3)]));
+        for (key, value) in entry.as_object().into_iter().flatten() {
+            let key = if key == "headers" { "http_headers" } else { key };
+            let blank = ["", " ", "   "][taste(3)];
+            match value {
+                serde_json::Value::Object(inner) => {
+                    let lines = inner.iter().map(|(key, it)| format!("{key:?}{blank}={blank}{it}"));
+                    let lines: Vec<_> = lines.collect();
+                    if taste(2) == 0 {
+                        text.push_str(&format!("{key} = {{ {} }}\n", lines.join(", ")));
+                    } else {
+                        let lines = lines.join(" # so\n");
+                        below.push_str(&format!("[mcp_servers.{name}.{key}]\n{lines}\n\n"));
+                    }
+                }
+                other => {
+                    let comment = ["", " # so", "\n"][taste(3)];
+                    text.push_str(&format!("{key}{blank}={blank}{other}{comment}\n"));
+                }
+            }
+        }
+        text.push_str(&below);
+    }
+    text + "[tui]\nnotifications = true"
+}
+
+proptest! {
+    #[test]
+    fn unwrap_undoes_wrap_in_toml(
+        entries in proptest::collection::vec(("[a-d]", entries()), 0..4),
+        tastes in proptest::collection::vec(0_usize..60, 1..40),
+    ) {
+        let members: Map = entries.into_iter().filter(|(_, entry)| entry.is_object()).collect();
+        let mut next = tastes.iter().cycle();
+        let text = toml_written(&members, &mut |n| next.next().unwrap() % n);
+        let once = wrapped(Syntax::Toml, &text);
+        prop_assert_eq!(&wrapped(Syntax::Toml, &once), &once, "a second time does nothing");
+        prop_assert_eq!(&unwrap(Syntax::Toml, &once, Some(&text)).unwrap().text, &text);
+        let since = format!("[mcp_servers.z]\ncommand = \"z\"\n\n{once}").replace("# ours\nmodel = \"m\"\n", "");
+        let undone = unwrap(Syntax::Toml, &since, Some(&text)).unwrap().text;
+        let servers = |text: &str| -> Vec<_> {
+            let servers = Document::parse(Syntax::Toml, text).unwrap().servers().into_iter();
+            servers.map(|it| (it.name, it.entry)).filter(|(name, _)| name != "z").collect()
+        };
+        prop_assert_eq!(servers(&undone), servers(&text), "{}", undone);
+    }
+}
+
 type Map = serde_json::Map<String, serde_json::Value>;
