@@ -13,7 +13,7 @@ use overspill::config::{Config, ConfigError, Preset, StoreConfig};
 use overspill::store::{BlobName, ByteRange, Slice, Stage, Store, StoreError};
 use overspill::summary::SummaryError;
 use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
-use overspill_store::LocalStore;
+use overspill_store::{LocalStore, MemoryStore};
 
 use crate::cli;
 use crate::failure::{Failure, USAGE};
@@ -225,6 +225,9 @@ impl Settings {
     /// The store, or one that refuses every write and the reason why; for a command that must not
     /// fail because of its store.
     pub(crate) fn store_or_closed(&self) -> (Arc<dyn Store>, Option<Failure>) {
+        if let StoreRoot::Memory = self.store {
+            return (Arc::new(MemoryStore::default()), None);
+        }
         match self.open_store() {
             Ok(store) => (Arc::new(store.with_retention(self.config.retention)), None),
             Err(failure) => (Arc::new(Closed::because(&failure)), Some(failure)),

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::lines;
+use crate::lines::{self, Line};
 use crate::message::{Id, Kind, Message};
 use crate::router::Mark;
 use crate::server::Transport;
@@ -60,6 +60,8 @@ pub(crate) struct Keeper {
     pub(crate) name: String,
     pub(crate) transport: Transport,
     pub(crate) queue: mpsc::Receiver<ToServer>,
+    /// What is to be said first once it is started.
+    pub(crate) held: Option<ToServer>,
 }
 
 impl Keeper {
@@ -102,15 +104,16 @@ impl Keeper {
                 next = self.queue.recv() => {
                     let Some(ToServer { text, mark }) = next else { return false };
                     let left = until.saturating_duration_since(tokio::time::Instant::now());
+                    // Where no session was open, the client's next try starts it.
+                    if left.is_zero() {
+                        self.held = Some(ToServer { text, mark });
+                        return true;
+                    }
                     let why = format!(
                         "{why}; it is started again in {:.1} s",
                         left.as_secs_f64()
                     );
                     self.session.not_sent(self.server, &text, &why).await;
-                    // A session that never opened is opened by the client's next try alone.
-                    if mark == Mark::Initialize && left.is_zero() {
-                        return true;
-                    }
                 }
             }
         }
@@ -133,7 +136,7 @@ impl Keeper {
         if let Some(cwd) = cwd {
             program.current_dir(cwd);
         }
-        program.spawn().map_err(|error| explain(error, command))
+        program.spawn().map_err(|error| explain(&error, command))
     }
 
     async fn serve(&mut self, mut child: Child, handshake: &mut Handshake, again: bool) -> End {
@@ -165,43 +168,45 @@ impl Keeper {
         let (session, server, name) = (Arc::clone(&self.session), self.server, self.name.clone());
         let closing = session.closing.clone();
         let end_of = {
+            // One that is read to its end: a line that was begun must not be lost.
             let read = read_all(&session, server, &name, &mut output);
-            let write = write_all(&mut self.queue, input, handshake, &closing);
-            let overdue = async {
-                closing.cancelled().await;
-                tokio::time::sleep(GRACE).await;
-            };
-            tokio::pin!(read, write, overdue);
-            let mut may_write = true;
-            loop {
-                tokio::select! {
-                    () = &mut read => break End::Gone("it closed its output".to_owned()),
-                    ended = child.wait() => {
-                        // What it wrote last is still in the pipe; what it left behind may hold it.
-                        let _ = timeout(GRACE, &mut read).await;
-                        kill_group(group, Signal::TERM);
-                        return End::Gone(describe(&self.name, ended.ok()));
-                    }
-                    () = &mut write, if may_write => {
-                        may_write = false;
-                        if closing.is_cancelled() {
-                            break End::Closing;
-                        }
-                    }
-                    () = &mut overdue => break End::Closing,
+            tokio::pin!(read);
+            let mut write =
+                Box::pin(write_all(&mut self.held, &mut self.queue, input, handshake, &closing));
+            let mut is_read = false;
+            let end_of = tokio::select! {
+                () = &mut read => {
+                    is_read = true;
+                    End::Gone("it closed its output".to_owned())
                 }
-            }
-            // Its input is closed by now.
-        };
-        match end_of {
-            End::Closing => {
-                // It answers what it was asked before it ends.
-                let read = read_all(&session, server, &name, &mut output);
+                ended = child.wait() => {
+                    // What it wrote last is still in the pipe; what it left behind may hold it.
+                    let _ = timeout(GRACE, &mut read).await;
+                    kill_group(group, Signal::TERM);
+                    return End::Gone(describe(&self.name, ended.ok()));
+                }
+                () = &mut write => match closing.is_cancelled() {
+                    true => End::Closing,
+                    false => End::Gone("it closed its input".to_owned()),
+                },
+                () = async {
+                    closing.cancelled().await;
+                    tokio::time::sleep(GRACE).await;
+                } => End::Closing,
+            };
+            // Its input is closed with this; it answers what it was asked before it ends.
+            drop(write);
+            if !is_read {
                 let rest = async {
                     read.await;
                     let _ = child.wait().await;
                 };
                 let _ = timeout(GRACE, rest).await;
+            }
+            end_of
+        };
+        match end_of {
+            End::Closing => {
                 end(&mut child, group).await;
                 End::Closing
             }
@@ -254,7 +259,7 @@ impl Keeper {
                 }
                 break;
             }
-            self.session.from_server(self.server, message, None).await;
+            self.session.server_sent(self.server, message, None).await;
         }
         if let Some(initialized) = &handshake.initialized {
             lines::write(input, initialized.clone()).await.map_err(failed)?;
@@ -272,8 +277,12 @@ async fn read_all(
     output: &mut BufReader<ChildStdout>,
 ) {
     loop {
-        match lines::read(output).await {
-            Ok(Some(line)) => session.server_said(server, name, line, None).await,
+        match lines::read_any(output).await {
+            Ok(Some(Line::Whole(line))) => session.server_said(server, name, line, None).await,
+            Ok(Some(Line::Long(skeleton, long))) => {
+                session.longs.add(long);
+                session.server_said(server, name, skeleton, None).await;
+            }
             Ok(None) => return,
             Err(error) => {
                 session.log().say(&format!("{name} cannot be read: {error}"));
@@ -285,16 +294,20 @@ async fn read_all(
 
 /// Writes what comes until the server takes no more, or the session closes and nothing is left.
 async fn write_all(
+    held: &mut Option<ToServer>,
     queue: &mut mpsc::Receiver<ToServer>,
     mut input: BufWriter<ChildStdin>,
     handshake: &mut Handshake,
     closing: &CancellationToken,
 ) {
     loop {
-        let next = tokio::select! {
-            biased;
-            next = queue.recv() => next,
-            () = closing.cancelled() => None,
+        let next = match held.take() {
+            Some(held) => Some(held),
+            None => tokio::select! {
+                biased;
+                next = queue.recv() => next,
+                () = closing.cancelled() => None,
+            },
         };
         let Some(ToServer { text, mark }) = next else { return };
         match mark {
@@ -334,7 +347,7 @@ fn describe(name: &str, status: Option<std::process::ExitStatus>) -> String {
     }
 }
 
-fn explain(error: std::io::Error, command: &Path) -> std::io::Error {
+fn explain(error: &std::io::Error, command: &Path) -> std::io::Error {
     let hint = match error.kind() {
         std::io::ErrorKind::NotFound => "; check its name and PATH",
         std::io::ErrorKind::PermissionDenied => "; make it executable",

@@ -197,8 +197,10 @@ mod tests {
             format!(r#"{{"a":{{"$overspill":"{handle}","mine":1}}}}"#),
             format!(r#"{{"$overspill":7,"b":"see {handle}"}}"#),
         ] {
-            assert_eq!(places(&arguments, true), Ok(vec![]), "{arguments}");
+            assert_eq!(places(&arguments, false), Ok(vec![]), "{arguments}");
         }
+        let mentioned = format!(r#"{{"b":"see {handle}"}}"#);
+        assert_eq!(places(&mentioned, true), Ok(vec![]));
         let wrong = format!(r#"{{"a":{{"$overspill":"{handle}","as":"xml"}}}}"#);
         assert!(places(&wrong, false).is_err_and(|sentence| sentence.contains("\"xml\"")));
     }

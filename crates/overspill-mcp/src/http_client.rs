@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
+use data_encoding::BASE64;
 use futures_util::{StreamExt, pin_mut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
@@ -155,7 +155,7 @@ impl Connector {
                 request = request.header("MCP-Protocol-Version", version);
                 request = request.header("Mcp-Method", method);
                 if let Some(name) = params.text("name").or_else(|| params.text("uri")) {
-                    request = request.header("Mcp-Name", name);
+                    request = request.header("Mcp-Name", header_text(&name));
                 }
             }
         }
@@ -263,7 +263,7 @@ impl Connector {
             }
             _ => message,
         };
-        self.session.from_server(self.server, message, related.cloned()).await;
+        self.session.server_sent(self.server, message, related.cloned()).await;
     }
 
     /// Reads events until the answer, and takes the stream up again where it breaks off.
@@ -319,8 +319,7 @@ impl Connector {
         opens: bool,
         progress: &mut Progress,
     ) {
-        let events =
-            SseByteStream::new(response.bytes_stream().map(|piece| piece.map(Bytes::from)));
+        let events = SseByteStream::new(response.bytes_stream());
         pin_mut!(events);
         loop {
             let Sse { data, id, retry, .. } = match events.next().await {
@@ -432,6 +431,13 @@ impl Connector {
             let _ = timeout(GRACE, self.request(Method::DELETE).send()).await;
         }
     }
+}
+
+/// A text as a header can hold it, in the form that the protocol has for others.
+fn header_text(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_safe = is_plain && text.trim() == text && !text.starts_with("=?base64?");
+    if is_safe { text.to_owned() } else { format!("=?base64?{}?=", BASE64.encode(text.as_bytes())) }
 }
 
 fn wait(tries: u32) -> Duration {

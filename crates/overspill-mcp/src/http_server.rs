@@ -1,9 +1,14 @@
 //! The proxy over streamable HTTP: one endpoint, a session for each client.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "what a request is refused with is a response, made once and sent"
+)]
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -260,11 +265,11 @@ impl Guest {
         let guest = Arc::new(Self {
             session: Arc::clone(&opened.session),
             opened: Mutex::new(Some(opened)),
-            streams: Mutex::default(),
+            streams: Mutex::new(Streams::new(is_shared)),
             used: Mutex::new(Instant::now()),
             shared: is_shared.then(Mutex::default),
         });
-        tokio::spawn(deliver(Arc::clone(&guest), outgoing));
+        tokio::spawn(deliver(Arc::downgrade(&guest), outgoing));
         guest
     }
 
@@ -290,7 +295,7 @@ impl Guest {
             opened.close().await;
         }
         // Whoever still listens has heard everything.
-        *self.streams() = Streams::default();
+        *self.streams() = Streams::new(self.shared.is_some());
     }
 
     /// The message under an id that no other client's has, where the session is shared.
@@ -306,6 +311,18 @@ impl Guest {
         renamed.unwrap_or(message)
     }
 
+    /// The text with all that its strings stand for: an event is sent in one piece.
+    fn whole(&self, text: String) -> String {
+        let Some(long) = self.session.longs.of(&text) else { return text };
+        let pieces: std::io::Result<Vec<Vec<u8>>> = long.expand(&text).collect();
+        let whole = pieces.ok().and_then(|pieces| String::from_utf8(pieces.concat()).ok());
+        self.session.longs.forget(&long);
+        whole.unwrap_or_else(|| {
+            self.session.log().say("a long message could not be read from disk");
+            text
+        })
+    }
+
     /// The answer under the client's own id.
     fn led_back(&self, text: String, answers: Option<&Id>) -> String {
         let (Some(shared), Some(answers)) = (&self.shared, answers) else { return text };
@@ -319,10 +336,11 @@ impl Guest {
 
 /// Puts what the client gets on its streams. A stream nobody reads holds up the others of the
 /// session: a client that does not read is waited for.
-async fn deliver(guest: Arc<Guest>, mut outgoing: mpsc::Receiver<Outgoing>) {
+async fn deliver(guest: Weak<Guest>, mut outgoing: mpsc::Receiver<Outgoing>) {
     while let Some(mut next) = outgoing.recv().await {
+        let Some(guest) = guest.upgrade() else { return };
         if let Outgoing::Message { text, answers, .. } = &mut next {
-            *text = guest.led_back(std::mem::take(text), answers.as_ref());
+            *text = guest.led_back(guest.whole(std::mem::take(text)), answers.as_ref());
         }
         let delivery = guest.streams().route(next);
         if let Some((event, Some(to))) = delivery.map(|delivery| (delivery.event, delivery.to)) {
@@ -414,7 +432,7 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
         .collect();
     let opened = (!requests.is_empty()).then(|| guest.streams().open(requests));
     for message in messages {
-        guest.session.from_client(message).await;
+        guest.session.client_sent(message).await;
     }
     let mut response = match opened {
         None => StatusCode::ACCEPTED.into_response(),

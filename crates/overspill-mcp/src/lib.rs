@@ -29,6 +29,7 @@
 //! and what a list holds are pure functions; the rest keeps processes and connections.
 
 mod json;
+mod long;
 mod message;
 mod handle_argument;
 mod reduce;

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::child::Keeper;
 use crate::http_client::{self, Connector};
 use crate::lines;
+use crate::long::Longs;
 use crate::reduce::Reducer;
 use crate::router::Router;
 use crate::server::{Server, Transport};
@@ -162,7 +163,7 @@ impl Proxy {
                 (Arc::clone(&session), of.name.clone(), of.transport.clone());
             match transport {
                 Transport::Command { .. } => {
-                    let keeper = Keeper { session, server, name, transport, queue };
+                    let keeper = Keeper { session, server, name, transport, queue, held: None };
                     keepers.spawn(keeper.keep());
                 }
                 Transport::Http { url, token, headers } => {
@@ -194,7 +195,8 @@ impl Proxy {
     {
         let (client, outgoing) = mpsc::channel(QUEUE);
         let opened = self.open(client);
-        let mut writer = tokio::spawn(write_all(outgoing, output));
+        let mut writer =
+            tokio::spawn(write_all(outgoing, output, Arc::clone(&opened.session.longs)));
         let mut input = BufReader::with_capacity(BUFFER, input);
         let mut wrote = None;
         let read = loop {
@@ -253,11 +255,12 @@ impl Opened {
 async fn write_all<W: AsyncWrite + Unpin>(
     mut outgoing: mpsc::Receiver<Outgoing>,
     output: W,
+    longs: Arc<Longs>,
 ) -> io::Result<()> {
     let mut output = BufWriter::with_capacity(BUFFER, output);
     while let Some(next) = outgoing.recv().await {
         if let Outgoing::Message { text, .. } = next {
-            lines::write(&mut output, text).await?;
+            lines::write_long(&mut output, text, &longs).await?;
         }
         if outgoing.is_empty() {
             output.flush().await?;

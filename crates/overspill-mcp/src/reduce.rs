@@ -20,6 +20,7 @@ use overspill::{
 
 use crate::handle_argument;
 use crate::json::{Edits, Members, items, packed, quote, span, string};
+use crate::long::{Long, NotText, Unescape};
 
 /// The policy, as it applies to results of tools.
 pub(crate) struct Reducer {
@@ -39,6 +40,15 @@ pub(crate) struct Reduced {
     pub(crate) receipts: Vec<Receipt>,
     /// What could not be done.
     pub(crate) warnings: Vec<String>,
+}
+
+/// What became of a string on disk.
+enum Streamed {
+    Admitted(Box<Admitted>),
+    /// It passes as it is.
+    Passed,
+    /// It is no text.
+    NotText,
 }
 
 /// One thing in a result that can be reduced, and where.
@@ -153,8 +163,15 @@ impl Reducer {
     }
 
     /// Reduces the result of a tool, which is `result` as JSON.
-    pub(crate) async fn tool_result(&self, tool: &str, result: &str) -> Reduced {
-        if self.passes(tool, result.len()) {
+    ///
+    /// Strings in it may stand for such that lie on disk, in `long`.
+    pub(crate) async fn tool_result(
+        &self,
+        tool: &str,
+        result: &str,
+        long: Option<&Long>,
+    ) -> Reduced {
+        if self.passes(tool, result.len()) && (long.is_none() || !self.concerns(tool)) {
             return Reduced::passed();
         }
         let Some(members) = Members::of(result) else { return Reduced::passed() };
@@ -163,8 +180,21 @@ impl Reducer {
             return Reduced::passed();
         }
         let is_error = members.get("isError") == Some("true");
-        if is_error && result.len() as u64 <= self.config.mcp.max_error {
+        let bytes = long.map_or(result.len() as u64, Long::bytes);
+        if is_error && bytes <= self.config.mcp.max_error {
             return Reduced::passed();
+        }
+        if let Some(long) = long {
+            let views = self.long_texts(tool, result, &members, long).await;
+            let Some(shorter) = &views.result else { return views };
+            // What stood beside the long texts may be too much all the same.
+            let Reduced { result, receipts, warnings } =
+                Box::pin(self.tool_result(tool, shorter, None)).await;
+            return Reduced {
+                receipts: [views.receipts, receipts].concat(),
+                warnings: [views.warnings, warnings].concat(),
+                result: result.or(views.result),
+            };
         }
         let mut faces = Faces::default();
         if let Some(content) = members.get("content") {
@@ -174,6 +204,81 @@ impl Reducer {
             faces.structured(result, structured);
         }
         self.admit(tool, result, faces).await
+    }
+
+    /// Reads the texts that lie on disk through the policy; what stays whole stays there.
+    async fn long_texts(
+        &self,
+        tool: &str,
+        result: &str,
+        members: &Members<'_>,
+        long: &Long,
+    ) -> Reduced {
+        let mut reduced = Reduced::passed();
+        let mut texts: Vec<&str> = members.some("structuredContent").into_iter().collect();
+        for block in members.get("content").and_then(items).unwrap_or_default() {
+            let block = Members::of(block).unwrap_or_default();
+            texts.extend(block.get("text"));
+            texts.extend(block.object("resource").and_then(|resource| resource.get("text")));
+        }
+        let call = ToolCall::new(self.run.as_str(), tool, tool);
+        let mut edits = Edits::default();
+        for text in texts {
+            let start = span(result, text).start;
+            for (at, n) in long.stand_ins(text) {
+                let admitted = match self.stream(&call, long, n, true).await {
+                    Streamed::Admitted(admitted) => Some(admitted),
+                    Streamed::NotText => match self.stream(&call, long, n, false).await {
+                        Streamed::Admitted(admitted) => Some(admitted),
+                        _ => None,
+                    },
+                    Streamed::Passed => None,
+                };
+                let Some(admitted) = admitted else { continue };
+                reduced.warnings.extend(admitted.warnings.iter().map(describe));
+                // Where nothing could reduce it, it is still there whole.
+                if admitted.reductions.is_empty() {
+                    continue;
+                }
+                let Some(view) = admitted.output.text() else { continue };
+                edits.replace(start + at.start..start + at.end, quote(view));
+                reduced.receipts.extend(admitted.receipts().cloned());
+            }
+        }
+        reduced.result = (!edits.is_empty()).then(|| edits.apply(result));
+        reduced
+    }
+
+    /// Takes a string on disk through the policy in constant memory: its text, or the literal where
+    /// it is no text.
+    async fn stream(&self, call: &ToolCall, long: &Long, n: usize, decoded: bool) -> Streamed {
+        let mut stream = self.limits().stream(call);
+        let mut unescape = Unescape::default();
+        let mut pieces = long.pieces(n).peekable();
+        let mut is_first = true;
+        while let Some(piece) = pieces.next() {
+            // A disk that cannot be read now is tried again by whoever writes the message.
+            let Ok(mut piece) = piece else { return Streamed::Passed };
+            if decoded {
+                if std::mem::take(&mut is_first) {
+                    piece.remove(0);
+                }
+                if pieces.peek().is_none() {
+                    piece.pop();
+                }
+                match unescape.push(&piece) {
+                    Ok(text) => piece = text,
+                    Err(NotText) => return Streamed::NotText,
+                }
+            }
+            if stream.push(piece.into()).await.is_some() {
+                return Streamed::Passed;
+            }
+        }
+        if decoded && unescape.finish().is_err() {
+            return Streamed::NotText;
+        }
+        Streamed::Admitted(Box::new(stream.finish(None).await))
     }
 
     /// Reduces the contents of resources that were read.
@@ -369,7 +474,7 @@ impl Faces {
 
     fn structured(&mut self, result: &str, structured: &str) {
         let at = span(result, structured);
-        match self.faces.iter().position(|(face, texts)| is_twin(face, texts, structured)) {
+        match self.faces.iter().position(|(face, texts)| is_twin(result, face, texts, structured)) {
             Some(face) => self.twin = Some((face, at)),
             None => self.push(Face::Structured(at), Payload::Bytes(structured.into())),
         }
@@ -463,15 +568,17 @@ fn stand_in(handle: Option<&str>, form: As, view: &str) -> String {
 
 /// Whether structured content says what a text says: as JSON, or as an object whose one member is
 /// that text or that JSON, which is how several SDKs wrap what a function returns.
-fn is_twin(face: &Face, texts: &[Payload], structured: &str) -> bool {
-    let (Face::Texts(_), [payload]) = (face, texts) else { return false };
+fn is_twin(result: &str, face: &Face, texts: &[Payload], structured: &str) -> bool {
+    let (Face::Texts(blocks), [payload]) = (face, texts) else { return false };
+    let literal = blocks.first().map_or("", |block| &result[block.text.clone()]);
     let text = match payload {
         Payload::Text(text) => text.as_str(),
         Payload::Bytes(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
         _ => return false,
     };
     let is = |value: &str| match value.starts_with('"') {
-        // No literal is shorter than its text.
+        true if value == literal => true,
+        // Another spelling of it; no literal is shorter than its text.
         true => value.len() > text.len() && string(value).is_some_and(|value| value == text),
         false => packed(value) == packed(text),
     };

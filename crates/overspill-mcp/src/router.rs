@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::json::{Edits, Members, quote};
 use crate::listing::{self, ListOf};
+use crate::long;
 use crate::message::{INTERNAL, Id, Kind, Message, cancelled, failure, response};
 use crate::reduce::Reducer;
 use crate::resources::{self, SCHEME, Shelf};
@@ -184,7 +185,7 @@ impl Router {
     }
 
     /// What a message of the client's asks to be done.
-    pub(crate) fn from_client(&mut self, message: Message) -> Vec<Effect> {
+    pub(crate) fn client_sent(&mut self, message: Message) -> Vec<Effect> {
         match message.kind().clone() {
             Kind::Request { id, method } => self.request(id, &method, message),
             Kind::Notification { method } => self.notification(&method, message),
@@ -194,7 +195,7 @@ impl Router {
 
     /// What a message of a server's asks to be done. `related` is the request it came with, where
     /// the transport tells.
-    pub(crate) fn from_server(
+    pub(crate) fn server_sent(
         &mut self,
         server: usize,
         message: Message,
@@ -368,7 +369,7 @@ impl Router {
             }
         }
         if self.is_many() {
-            effects.extend(self.notification_to_many(method, message, mark));
+            effects.extend(self.notification_to_many(method, &message, mark));
         } else {
             effects.push(Effect::ToServer { server: 0, text: message.into_text(), mark });
         }
@@ -494,7 +495,7 @@ impl Router {
         let text = match &call.what {
             What::Reduce(job) => {
                 self.note_task(server, job, result);
-                if !self.reducer.passes(job.tool(), result.len()) {
+                if !self.reducer.passes(job.tool(), result.len()) || long::is_in(result) {
                     return vec![Effect::Reduce { answers: id, job: job.clone(), message }];
                 }
                 None

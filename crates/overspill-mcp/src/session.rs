@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::handle_argument;
 use crate::json::{Edits, Members, quote};
+use crate::long::{self, Long, Longs};
 use crate::message::{Id, Kind, Message, NO_RESOURCE, failure, response};
 use crate::proxy::Log;
 use crate::reduce::{Reduced, Reducer};
@@ -61,6 +62,8 @@ pub(crate) struct Session {
     work: Semaphore,
     jobs: TaskTracker,
     log: Log,
+    /// Lines too long to hold that are on their way to the client.
+    pub(crate) longs: Arc<Longs>,
     /// Says that the session ends.
     pub(crate) closing: CancellationToken,
 }
@@ -81,6 +84,7 @@ impl Session {
             work: Semaphore::new(WORKING_MEGABYTES as usize),
             jobs: TaskTracker::new(),
             log,
+            longs: Arc::default(),
             closing: CancellationToken::new(),
         }
     }
@@ -90,7 +94,7 @@ impl Session {
         match Message::parse(text) {
             Ok(messages) => {
                 for message in messages {
-                    self.from_client(message).await;
+                    self.client_sent(message).await;
                 }
             }
             Err(error) => {
@@ -99,8 +103,8 @@ impl Session {
         }
     }
 
-    pub(crate) async fn from_client(self: &Arc<Self>, message: Message) {
-        let effects = self.router().from_client(message);
+    pub(crate) async fn client_sent(self: &Arc<Self>, message: Message) {
+        let effects = self.router().client_sent(message);
         self.perform(effects).await;
     }
 
@@ -115,7 +119,7 @@ impl Session {
         match Message::parse(text) {
             Ok(messages) => {
                 for message in messages {
-                    self.from_server(server, message, related.cloned()).await;
+                    self.server_sent(server, message, related.cloned()).await;
                 }
             }
             Err(error) => {
@@ -124,13 +128,13 @@ impl Session {
         }
     }
 
-    pub(crate) async fn from_server(
+    pub(crate) async fn server_sent(
         self: &Arc<Self>,
         server: usize,
         message: Message,
         related: Option<Id>,
     ) {
-        let effects = self.router().from_server(server, message, related);
+        let effects = self.router().server_sent(server, message, related);
         self.perform(effects).await;
     }
 
@@ -238,16 +242,18 @@ impl Session {
 
     /// Reduces beside everything else; whoever reads the server waits where there is too much.
     async fn reduce(self: &Arc<Self>, message: Message, answers: Id, job: Job) {
+        let long = self.longs.of(message.text());
         let bytes = message.text().len();
+        let is_big = bytes >= BIG || long.is_some();
         let megabytes = (bytes as u32 / 1_000_000).clamp(1, WORKING_MEGABYTES);
         let Ok(permit) = self.work.acquire_many(megabytes).await else { return };
         permit.forget();
         let session = Arc::clone(self);
         self.jobs.spawn(async move {
             let message = Arc::new(message);
-            let of = (Arc::clone(&session), Arc::clone(&message));
-            let work = async move { of.0.reduced(&of.1, &job).await };
-            let done = if bytes < BIG {
+            let of = (Arc::clone(&session), Arc::clone(&message), long.clone());
+            let work = async move { of.0.reduced(&of.1, &job, of.2.as_deref()).await };
+            let done = if !is_big {
                 tokio::spawn(work).await
             } else {
                 let here = tokio::runtime::Handle::current();
@@ -261,20 +267,23 @@ impl Session {
             });
             let text = text.unwrap_or_else(|| message.text().to_owned());
             drop(message);
+            if let Some(long) = long.filter(|_| !long::is_in(&text)) {
+                session.longs.forget(&long);
+            }
             session.respond(answers, text).await;
             session.work.add_permits(megabytes as usize);
         });
     }
 
     /// The message with its result reduced; `None` where it passes as it came.
-    async fn reduced(&self, message: &Message, job: &Job) -> Option<String> {
+    async fn reduced(&self, message: &Message, job: &Job, long: Option<&Long>) -> Option<String> {
         let result = message.result()?;
         let Reduced { result: reduced, receipts, warnings } = match job {
-            Job::Tool(tool) => self.reducer.tool_result(tool, result).await,
+            Job::Tool(tool) => self.reducer.tool_result(tool, result, long).await,
             Job::Resource => self.reducer.resource_result(result).await,
             Job::Task(tool) => match Members::of(result)?.some("result") {
                 Some(inner) => {
-                    let mut reduced = self.reducer.tool_result(tool, inner).await;
+                    let mut reduced = self.reducer.tool_result(tool, inner, long).await;
                     reduced.result = reduced.result.map(|new| {
                         let mut edits = Edits::default();
                         edits.replace_part(result, inner, new);
@@ -282,7 +291,7 @@ impl Session {
                     });
                     reduced
                 }
-                None => self.reducer.tool_result(tool, result).await,
+                None => self.reducer.tool_result(tool, result, long).await,
             },
         };
         for warning in warnings {

@@ -66,6 +66,8 @@ pub(crate) struct Streams {
     kept_bytes: usize,
     /// What came for nobody in particular while nobody listened.
     unheard: bool,
+    /// Whether several clients share them: what is about none of their requests is nobody's.
+    is_shared: bool,
 }
 
 /// Where a message goes.
@@ -76,6 +78,11 @@ pub(crate) struct Delivery {
 }
 
 impl Streams {
+    /// Without any yet.
+    pub(crate) fn new(is_shared: bool) -> Self {
+        Self { is_shared, ..Self::default() }
+    }
+
     /// Opens the stream of requests that were posted together.
     pub(crate) fn open(
         &mut self,
@@ -140,6 +147,9 @@ impl Streams {
         let stream = of(answers.as_ref()).or_else(|| of(related.as_ref())).unwrap_or_else(|| {
             let is_heard = |stream: &Stream| stream.to.as_ref().is_some_and(|to| !to.is_closed());
             if self.streams.get(&GENERAL).is_some_and(is_heard) {
+                return GENERAL;
+            }
+            if self.is_shared {
                 return GENERAL;
             }
             // A server's own request must reach the client, whatever it is about.

@@ -2,6 +2,7 @@
 
 use overspill::store::Stored;
 use overspill_store::MemoryStore;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -26,7 +27,7 @@ fn lines(n: usize) -> String {
 
 /// The result after it was reduced; `None` where it passed.
 fn reduced(reducer: &Reducer, result: &Value) -> Option<Value> {
-    let reduced = block_on(reducer.tool_result("t", &result.to_string())).result?;
+    let reduced = block_on(reducer.tool_result("t", &result.to_string(), None)).result?;
     Some(serde_json::from_str(&reduced).unwrap())
 }
 
@@ -47,7 +48,7 @@ fn a_text_is_stored_whole_and_all_else_keeps_its_bytes() {
     let result = format!(
         r#"{{ "_meta":{{"n":1.50}}, "content":[{{"type":"text","text":{literal},"annotations":{{"priority":1e0}}}} ] }}"#
     );
-    let reduced = block_on(reducer.tool_result("t", &result));
+    let reduced = block_on(reducer.tool_result("t", &result, None));
     let new = reduced.result.unwrap();
     let (before, after) = result.split_once(&literal).unwrap();
     assert!(new.starts_with(before) && new.ends_with(after), "{new}");
@@ -69,7 +70,7 @@ fn structured_content_that_says_the_same_is_stored_once() {
         (serde_json::to_string_pretty(&list).unwrap(), json!({ "items": list })),
     ] {
         let result = json!({ "content": [{ "type": "text", "text": text }], "structuredContent": structured });
-        let reduced = block_on(reducer.tool_result("t", &result.to_string()));
+        let reduced = block_on(reducer.tool_result("t", &result.to_string(), None));
         assert_eq!(reduced.receipts.len(), 1);
         let new: Value = serde_json::from_str(&reduced.result.unwrap()).unwrap();
         let stand_in = &new["structuredContent"];
@@ -86,7 +87,7 @@ fn structured_content_of_its_own_is_stored_as_it_was_spelled() {
     let result = format!(
         r#"{{"content":[{{"type":"text","text":"3000 rows"}}],"structuredContent":{structured}}}"#
     );
-    let new = block_on(reducer.tool_result("t", &result)).result.unwrap();
+    let new = block_on(reducer.tool_result("t", &result, None)).result.unwrap();
     let new: Value = serde_json::from_str(&new).unwrap();
     assert_eq!(new["content"][0]["text"], "3000 rows");
     assert_eq!(new["structuredContent"]["as"], "json");
@@ -185,7 +186,7 @@ fn half_a_surrogate_pair_is_stored_as_it_was() {
     let reducer = reducer();
     let literal = format!("\"\\ud800{}\"", "x".repeat(20_000));
     let result = format!(r#"{{"content":[{{"type":"text","text":{literal}}}]}}"#);
-    let new = block_on(reducer.tool_result("t", &result)).result.unwrap();
+    let new = block_on(reducer.tool_result("t", &result, None)).result.unwrap();
     let new: Value = serde_json::from_str(&new).unwrap();
     assert_eq!(payload(&reducer, new["content"][0]["text"].as_str().unwrap()), literal);
 }
@@ -204,4 +205,73 @@ fn resources_that_are_read_are_reduced_the_same_way() {
     let new = block_on(reducer.resource_result(&result)).result.unwrap();
     let new: Value = serde_json::from_str(&new).unwrap();
     assert_eq!(payload(&reducer, new["contents"][0]["text"].as_str().unwrap()), lines(1_000));
+}
+
+/// Blocks of every kind, of any size.
+fn block() -> impl Strategy<Value = Value> {
+    let text = || {
+        (0..6_000_usize, "[ -~é\\n]{0,40}")
+            .prop_map(|(n, tail)| format!("{}{tail}", "words and lines\n".repeat(n / 16)))
+    };
+    prop_oneof![
+        4 => text().prop_map(|text| json!({ "type": "text", "text": text })),
+        1 => text().prop_map(|text| {
+            json!({ "type": "text", "text": text, "annotations": { "priority": 0.5 } })
+        }),
+        1 => Just(json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" })),
+        2 => "[a-z]{1,9}".prop_map(|name| {
+            json!({ "type": "resource_link", "uri": format!("file:///{name}"), "name": name })
+        }),
+        1 => text().prop_map(|text| {
+            json!({ "type": "resource", "resource": { "uri": "file:///r", "text": text } })
+        }),
+        1 => Just(json!({ "type": "unknown", "x": [1, 2] })),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_leaves_a_result_is_stored_and_the_rest_stays(
+        content in proptest::collection::vec(block(), 0..40),
+        structured in proptest::option::of((0..3_000_usize).prop_map(|n| json!({ "n": vec![1; n] }))),
+    ) {
+        let reducer = reducer();
+        let mut result = json!({ "content": content, "_meta": { "x": 1.5 } });
+        if let Some(structured) = &structured {
+            result["structuredContent"] = structured.clone();
+        }
+        let Some(new) = reduced(&reducer, &result) else { return Ok(()) };
+        prop_assert_eq!(&new["_meta"], &result["_meta"]);
+        let kept = new["content"].as_array().unwrap();
+        let media = |content: &[Value]| content.iter().filter(|b| b["type"] == "image").count();
+        prop_assert_eq!(media(kept), media(&content));
+        // All that any view leads to, and all that still stands.
+        let mut all = new.to_string();
+        let mut texts = Vec::new();
+        let views = kept.iter().flat_map(|b| [&b["text"], &b["resource"]["text"]]);
+        for view in views.chain([&new["structuredContent"]["view"]]).filter_map(Value::as_str) {
+            if view.starts_with("[overspill: ") {
+                texts.push(payload(&reducer, view));
+            } else {
+                texts.push(view.to_owned());
+            }
+        }
+        all.push_str(&texts.concat());
+        for block in &content {
+            let spelled = block.to_string();
+            let text = block["text"].as_str().or(block["resource"]["text"].as_str());
+            let is_there = all.contains(&spelled)
+                || text.is_some_and(|text| texts.iter().any(|held| held.contains(text)));
+            prop_assert!(is_there, "{}", spelled);
+        }
+        if let Some(structured) = structured {
+            prop_assert!(all.contains(&structured.to_string()));
+        }
+        // A block that stays keeps its place among those that stay.
+        let stays: Vec<&Value> = kept.iter().filter(|block| content.contains(block)).collect();
+        let mut rest = content.iter();
+        prop_assert!(stays.iter().all(|block| rest.any(|other| other == *block)));
+    }
 }

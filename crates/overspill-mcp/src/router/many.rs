@@ -22,6 +22,12 @@ impl Router {
         let params = Members::of(message.params()).unwrap_or_default();
         match method {
             "ping" => return vec![answer(id, "{}")],
+            // Servers of several revisions can only be joined in a session.
+            "server/discover" => {
+                let text =
+                    failure(&id, METHOD_NOT_FOUND, "Several servers are joined in a session");
+                return vec![Effect::ToClient { text, answers: Some(id), related: None }];
+            }
             "initialize" => {
                 let all = (0..self.names.len()).map(|server| (server, message.clone())).collect();
                 let mut effects = self.gather(id, GatherOf::Initialize, all);
@@ -368,7 +374,7 @@ impl Router {
     pub(super) fn notification_to_many(
         &mut self,
         method: &str,
-        message: Message,
+        message: &Message,
         mark: Mark,
     ) -> Vec<Effect> {
         if method == "notifications/progress" {

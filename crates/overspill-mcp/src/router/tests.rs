@@ -34,11 +34,11 @@ fn shown(effects: &[Effect]) -> String {
 }
 
 fn client(router: &mut Router, text: &str) -> String {
-    shown(&router.from_client(message(text)))
+    shown(&router.client_sent(message(text)))
 }
 
 fn server(router: &mut Router, server: usize, text: &str) -> String {
-    shown(&router.from_server(server, message(text), None))
+    shown(&router.server_sent(server, message(text), None))
 }
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
@@ -46,7 +46,7 @@ const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","param
 /// Opens a session with servers that have these capabilities.
 fn opened(names: &[&str], capabilities: &[&str]) -> Router {
     let mut router = router(names);
-    let effects = router.from_client(message(INITIALIZE));
+    let effects = router.client_sent(message(INITIALIZE));
     for effect in effects {
         let Effect::ToServer { server: of, text, .. } = effect else { continue };
         let Kind::Request { id, .. } = message(&text).kind().clone() else { panic!("{text}") };
@@ -117,7 +117,7 @@ fn a_result_under_the_smallest_band_passes_and_a_bigger_one_is_looked_at() {
         let text = "x".repeat(chars);
         let answer =
             format!(r#"{{"id":{id},"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#);
-        let effects = router.from_server(0, message(&answer), None);
+        let effects = router.server_sent(0, message(&answer), None);
         let is_looked_at = matches!(
             effects.as_slice(),
             [Effect::Reduce { job: Job::Tool(tool), .. }] if tool == "t"
@@ -148,7 +148,7 @@ fn a_cancelled_call_may_be_answered_all_the_same() {
     let mut router = router(&["s"]);
     client(&mut router, r#"{"id":7,"method":"tools/call","params":{"name":"t"}}"#);
     let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":7}}"#;
-    let effects = router.from_client(message(cancel));
+    let effects = router.client_sent(message(cancel));
     assert!(matches!(&effects[0], Effect::Abandoned { id } if id.as_json() == "7"));
     assert_eq!(shown(&effects[1..]), format!("server 0 < {cancel}"));
     // A server that is gone answers nothing of what was cancelled.
@@ -164,7 +164,7 @@ fn progress_is_about_the_call_that_gave_its_token() {
     );
     let progress =
         r#"{"method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
-    let effects = router.from_server(0, message(progress), None);
+    let effects = router.server_sent(0, message(progress), None);
     assert!(matches!(
         &effects[..],
         [Effect::ToClient { related: Some(id), .. }] if id.as_json() == "7"
@@ -174,7 +174,7 @@ fn progress_is_about_the_call_that_gave_its_token() {
 #[test]
 fn several_servers_are_one_with_the_oldest_revision() {
     let mut router = router(&["a", "b"]);
-    let effects = router.from_client(message(INITIALIZE));
+    let effects = router.client_sent(message(INITIALIZE));
     assert!(matches!(effects.last(), Some(Effect::Deadline { .. })));
     let first = r#"{"id":"overspill:2","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"instructions":"Be kind."}}"#;
     assert_eq!(server(&mut router, 0, first), "");
@@ -188,7 +188,7 @@ fn several_servers_are_one_with_the_oldest_revision() {
 #[test]
 fn lists_of_several_servers_are_joined_page_by_page() {
     let mut router = opened(&["a", "b"], &[r#"{"tools":{}}"#, r#"{"tools":{}}"#]);
-    let effects = router.from_client(message(r#"{"id":1,"method":"tools/list"}"#));
+    let effects = router.client_sent(message(r#"{"id":1,"method":"tools/list"}"#));
     let ids: Vec<Id> = effects
         .iter()
         .filter_map(|effect| match effect {
@@ -210,7 +210,7 @@ fn lists_of_several_servers_are_joined_page_by_page() {
         r#"{{"id":2,"method":"tools/list","params":{{"cursor":{}}}}}"#,
         quote(&cursor.unwrap())
     );
-    let effects = router.from_client(message(&next));
+    let effects = router.client_sent(message(&next));
     let [Effect::ToServer { server: 0, text, .. }] = &effects[..] else { panic!("{effects:?}") };
     assert!(text.contains(r#"{"cursor":"more"}"#), "{text}");
     let Kind::Request { id, .. } = message(text).kind().clone() else { panic!("{text}") };
@@ -237,7 +237,7 @@ fn a_cancelled_call_is_cancelled_where_it_is() {
     let mut router = opened(&["a", "b"], &["{}", "{}"]);
     client(&mut router, r#"{"id":1,"method":"tools/call","params":{"name":"b__y"}}"#);
     let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#;
-    let effects = router.from_client(message(cancel));
+    let effects = router.client_sent(message(cancel));
     assert_eq!(shown(&effects[1..]), format!("server 1 < {cancel}"));
 }
 
@@ -277,7 +277,7 @@ fn requests_of_several_servers_are_told_apart() {
 #[test]
 fn one_server_that_fails_does_not_take_the_others_down() {
     let mut router = router(&["a", "b"]);
-    router.from_client(message(INITIALIZE));
+    router.client_sent(message(INITIALIZE));
     router.server_gone(0, "a cannot be started");
     let answer = r#"{"id":"overspill:3","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
     let effects = server(&mut router, 1, answer);
@@ -289,7 +289,7 @@ fn one_server_that_fails_does_not_take_the_others_down() {
 #[test]
 fn a_server_that_takes_its_time_joins_later() {
     let mut router = router(&["a", "b"]);
-    let effects = router.from_client(message(INITIALIZE));
+    let effects = router.client_sent(message(INITIALIZE));
     let Some(Effect::Deadline { gather }) = effects.last() else { panic!("{effects:?}") };
     let answer =
         r#"{"id":"overspill:3","result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
@@ -337,7 +337,7 @@ proptest! {
                 r#"{{"id":{},"method":"tools/call","params":{{"name":"{name}"}}}}"#,
                 id.as_json()
             );
-            let effects = router.from_client(message(&call));
+            let effects = router.client_sent(message(&call));
             let is_right = matches!(&effects[..], [Effect::ToServer { server, .. }] if *server == to);
             prop_assert!(is_right);
             open.push((to, id));
@@ -349,7 +349,7 @@ proptest! {
                 break;
             }
             let (of, id) = left.swap_remove(at.index(left.len()));
-            let effects = router.from_server(of, message(&response(&id, r#"{"content":[]}"#)), None);
+            let effects = router.server_sent(of, message(&response(&id, r#"{"content":[]}"#)), None);
             let [Effect::ToClient { answers: Some(id), .. }] = &effects[..] else {
                 panic!("{effects:?}");
             };

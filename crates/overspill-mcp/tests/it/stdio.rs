@@ -99,3 +99,21 @@ async fn several_servers_are_one() {
     }
     connected.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_too_long_to_hold_is_stored_whole() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    let whole = lines(1_000_000);
+    let result = connected.call("lines", json!({ "n": 1_000_000 })).await.unwrap();
+    let uri = format!("overspill://{}", handle(&text(&result)));
+    let mut read = String::new();
+    while read.len() < whole.len() {
+        let uri = format!("{uri}?bytes={}-{}", read.len(), whole.len());
+        let params = serde_json::from_value(json!({ "uri": uri })).unwrap();
+        let part = within(connected.client.read_resource(params)).await.unwrap();
+        let part = serde_json::to_value(part).unwrap();
+        read.push_str(part["contents"][0]["text"].as_str().unwrap());
+    }
+    assert!(read == whole);
+    connected.close().await;
+}
