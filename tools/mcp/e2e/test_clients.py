@@ -12,8 +12,8 @@ from spill import marker, read_whole, text_of
 FORMS = ["v1", "v2"]
 
 
-def typescript(node, form, tool, arguments, server) -> dict:
-    command = [node, kit.script("client.mjs"), form, tool, json.dumps(arguments), *server]
+def typescript(node, form, calls, server) -> dict:
+    command = [node, kit.script("client.mjs"), form, json.dumps(calls), *server]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -26,30 +26,31 @@ def inspector(node, *words) -> dict:
     return json.loads(done.stdout[done.stdout.index("{") :])
 
 
+CALLS = [
+    ["echo", {"message": "a"}],
+    ["get-structured-content", {"location": "Chicago"}],
+    ["get-tiny-image", {}],
+]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_clients_work_here(node, form, everything):
-    said = typescript(node, form, "get-structured-content", {"location": "Chicago"}, everything)
-    assert said["result"]["structuredContent"]["temperature"]
-    said = typescript(node, form, "echo", {"message": "a"}, everything)
-    assert said["result"]["content"] == [{"type": "text", "text": "Echo: a"}]
+    echo, structured, _ = typescript(node, form, CALLS, everything)["calls"]
+    assert echo["result"]["content"] == [{"type": "text", "text": "Echo: a"}]
+    assert structured["result"]["structuredContent"]["temperature"]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_typescript_sdk(node, form, everything, proxy):
-    for tool, arguments in [
-        ("echo", {"message": "a"}),
-        ("get-structured-content", {"location": "Chicago"}),
-        ("get-tiny-image", {}),
-    ]:
-        direct = typescript(node, form, tool, arguments, everything)
-        through = typescript(node, form, tool, arguments, proxy.command(everything))
-        assert through["result"] == direct["result"]
-        assert through["tools"] == [*direct["tools"], "read_tool_result"]
+    direct = typescript(node, form, CALLS, everything)
+    through = typescript(node, form, CALLS, proxy.command(everything))
+    assert through["calls"] == direct["calls"]
+    assert through["tools"] == [*direct["tools"], "read_tool_result"]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_typescript_sdk_takes_reduced_structured_results(node, form, faulty, proxy):
-    said = typescript(node, form, "rows", {"n": 5_000}, proxy.command(faulty))
+    [said] = typescript(node, form, [["rows", {"n": 5_000}]], proxy.command(faulty))["calls"]
     assert "refused" not in said, said["refused"]
     assert len(json.dumps(said["result"])) < 30_000
     marker(json.dumps(said["result"]))
