@@ -201,11 +201,11 @@ impl Long {
         let last = places.last().map_or(0, |(at, _)| at.end);
         let mut from = 0;
         let each = places.into_iter().flat_map(move |(at, n)| {
-            let before = text[from..at.start].as_bytes().to_vec();
+            let before = text.as_bytes()[from..at.start].to_vec();
             from = at.end;
             std::iter::once(Ok(before)).chain(self.pieces(n))
         });
-        each.chain(std::iter::once(Ok(text[last..].as_bytes().to_vec())))
+        each.chain(std::iter::once(Ok(text.as_bytes()[last..].to_vec())))
     }
 }
 

@@ -52,7 +52,7 @@ fn servers_of_the_file_are_served_as_one() {
     let file = |name: &str| {
         format!("[mcp.servers.{name}]\ncommand = \"sh\"\nargs = [\"-c\", {}]\n", quoted(SERVER))
     };
-    bench.write("servers.toml", &file("one"));
+    bench.write("servers.toml", file("one"));
     let answers = answers(&bench, &["mcp", "--config", "servers.toml"]);
     assert_eq!(answers[0]["result"]["serverInfo"]["name"], "s");
 }

@@ -75,6 +75,7 @@ impl ServerHandler for Peer {
                 text("done")
             }
             "sleeper" => {
+                #[expect(clippy::zombie_processes, reason = "that it outlives this is the point")]
                 let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
                 text(child.id().to_string())
             }
