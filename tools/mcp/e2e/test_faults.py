@@ -4,9 +4,10 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import pytest
-from raw import Raw, ends
+from raw import PATIENCE, Raw, ends
 from spill import ANSWER, marker
 
 MEGABYTE = 1_000_000
@@ -26,7 +27,11 @@ def test_a_server_that_ends_in_a_call_is_named_and_started_again(proxy, faulty):
             assert "error" in other or other["result"].get("isError"), "what else waited is told too"
         # What was stored is there, whatever became of the server.
         assert "a line of" in client.text("read_tool_result", handle=spilled)
-        assert int(client.text("pid")) != first
+        # A server that ended twice is given a moment, of which a call is told.
+        deadline = time.monotonic() + PATIENCE
+        while "error" in (answer := client.call("pid")) and time.monotonic() < deadline:
+            assert "started again" in answer["error"]["message"], answer
+        assert int(answer["result"]["content"][0]["text"]) != first
 
 
 def test_garbage_on_standard_output_hides_no_answer(proxy, faulty):
