@@ -27,6 +27,15 @@ pub(crate) struct Changed {
 }
 
 impl Changed {
+    /// What became of `before`, which stays to the byte where nothing was changed.
+    fn new(before: &str, after: String, changes: Vec<Option<Change>>) -> Self {
+        let mut changed = Self { text: after, servers: changes.into_iter().flatten().collect() };
+        if !changed.is_any() {
+            before.clone_into(&mut changed.text);
+        }
+        changed
+    }
+
     /// Whether it is any other than it was.
     pub(crate) fn is_any(&self) -> bool {
         self.servers.iter().any(|server| server.after.is_ok())
@@ -50,7 +59,7 @@ pub(crate) fn wrap(
     let changes = change(&mut document, |server| {
         wanted(&server.name).then(|| entry::wrap(&server.entry, proxy))
     });
-    Ok(Changed { text: document.text(), servers: changes.into_iter().flatten().collect() })
+    Ok(Changed::new(text, document.text(), changes))
 }
 
 /// Takes the proxy away from before each server.
@@ -80,7 +89,11 @@ pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<C
             document.restore(server, before);
         }
     }
-    Ok(Changed { text: document.text(), servers: changes.into_iter().flatten().collect() })
+    let undone = document.text();
+    // Ends of lines that are not all alike are read as one kind, and only the copy knows them.
+    let as_before = |copy: &&str| Document::parse(syntax, copy).is_ok_and(|it| it.text() == undone);
+    let undone = copy.filter(as_before).map_or_else(|| undone.clone(), str::to_owned);
+    Ok(Changed::new(text, undone, changes))
 }
 
 /// Changes the servers for which there is a decision, and says what becomes of each of those.

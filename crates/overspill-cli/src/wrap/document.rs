@@ -40,7 +40,8 @@ impl Syntax {
 pub(crate) enum Document {
     /// With the byte order mark that stood before it.
     Json(&'static str, CstRootNode),
-    Toml(DocumentMut),
+    /// With how its lines end, and whether the last one does.
+    Toml(DocumentMut, &'static str, bool),
 }
 
 /// One server.
@@ -82,7 +83,9 @@ impl Document {
             }
             Syntax::Toml => {
                 let document: Result<DocumentMut, toml_edit::TomlError> = text.parse();
-                Ok(Self::Toml(document.map_err(|error| error.to_string().trim_end().to_owned())?))
+                let document = document.map_err(|error| error.to_string().trim_end().to_owned())?;
+                let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+                Ok(Self::Toml(document, line_end, text.ends_with('\n')))
             }
         }
     }
@@ -91,7 +94,11 @@ impl Document {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Json(mark, root) => format!("{mark}{root}"),
-            Self::Toml(document) => document.to_string(),
+            Self::Toml(document, line_end, ends) => {
+                let text = document.to_string().replace("\r\n", "\n");
+                let text = if *ends { &text } else { text.trim_end_matches('\n') };
+                text.replace('\n', line_end)
+            }
         }
     }
 
@@ -101,7 +108,7 @@ impl Document {
             Self::Json(_, root) => {
                 root.object_value().map(|it| json_servers(&it)).unwrap_or_default()
             }
-            Self::Toml(document) => {
+            Self::Toml(document, ..) => {
                 let table = document.get(TOML_TABLE).and_then(Item::as_table_like);
                 let servers = table.into_iter().flat_map(TableLike::iter);
                 servers.filter_map(|(name, item)| toml_server(name, item)).collect()
@@ -121,13 +128,13 @@ impl Document {
                     verbatim.set_raw_value(as_in.to_string());
                 }
             }
-            (Self::Toml(document), Place::Toml(name, _), Place::Toml(_, as_in)) => {
+            (Self::Toml(document, ..), Place::Toml(name, _), Place::Toml(_, as_in)) => {
                 let table = document.get_mut(TOML_TABLE).and_then(Item::as_table_like_mut);
                 if let Some(item) = table.and_then(|table| table.get_mut(name)) {
                     let position = item.as_table().and_then(toml_edit::Table::position);
                     *item = as_in.clone();
-                    if let (Some(table), Some(position)) = (item.as_table_mut(), position) {
-                        table.set_position(Some(position));
+                    if let Some(table) = item.as_table_mut() {
+                        put_at(table, position);
                     }
                 }
             }
@@ -141,7 +148,7 @@ impl Document {
             (Self::Json(..), Place::Json(object)) => {
                 edits.iter().for_each(|edit| edit_json(object, edit));
             }
-            (Self::Toml(document), Place::Toml(name, _)) => {
+            (Self::Toml(document, ..), Place::Toml(name, _)) => {
                 let table = document.get_mut(TOML_TABLE).and_then(Item::as_table_like_mut);
                 let server = table.and_then(|table| table.get_mut(name));
                 if let Some(server) = server.and_then(Item::as_table_like_mut) {
@@ -297,6 +304,16 @@ fn toml_value(item: &Item) -> Value {
             table.iter().map(|(key, item)| (key.to_owned(), toml_value(item))).collect()
         }
         Item::None | Item::ArrayOfTables(_) => Value::Null,
+    }
+}
+
+/// Gives a table its place in the file, and those in it the places behind it.
+fn put_at(table: &mut toml_edit::Table, position: Option<isize>) {
+    table.set_position(position);
+    for (_, item) in table.iter_mut() {
+        if let Some(inner) = item.as_table_mut() {
+            put_at(inner, None);
+        }
     }
 }
 

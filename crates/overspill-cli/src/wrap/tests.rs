@@ -399,14 +399,20 @@ proptest! {
     fn unwrap_undoes_wrap_in_toml(
         entries in proptest::collection::vec(("[a-d]", entries()), 0..4),
         tastes in proptest::collection::vec(0_usize..60, 1..40),
+        crlf in 0..3,
     ) {
         let members: Map = entries.into_iter().filter(|(_, entry)| entry.is_object()).collect();
         let mut next = tastes.iter().cycle();
         let text = toml_written(&members, &mut |n| next.next().unwrap() % n);
+        let text = match crlf {
+            0 => text,
+            1 => text.replace('\n', "\r\n"),
+            _ => text.replacen('\n', "\r\n", 2),
+        };
         let once = wrapped(Syntax::Toml, &text);
         prop_assert_eq!(&wrapped(Syntax::Toml, &once), &once, "a second time does nothing");
         prop_assert_eq!(&unwrap(Syntax::Toml, &once, Some(&text)).unwrap().text, &text);
-        let since = format!("[mcp_servers.z]\ncommand = \"z\"\n\n{once}").replace("# ours\nmodel = \"m\"\n", "");
+        let since = format!("[mcp_servers.z]\ncommand = \"z\"\n\n{once}").replace("model = \"m\"", "");
         let undone = unwrap(Syntax::Toml, &since, Some(&text)).unwrap().text;
         let servers = |text: &str| -> Vec<_> {
             let servers = Document::parse(Syntax::Toml, text).unwrap().servers().into_iter();
