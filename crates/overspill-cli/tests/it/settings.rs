@@ -115,9 +115,19 @@ fn what_config_check_prints_is_a_file_that_means_the_same() {
 fn every_command_has_help_with_examples() {
     let bench = Bench::new();
     assert_picture!(bench.picture(&["--help"]));
-    for command in
-        ["run", "pipe", "read", "grep", "list", "show", "verify", "prune", "export", "completions"]
-    {
+    for command in [
+        "run",
+        "pipe",
+        "read",
+        "grep",
+        "list",
+        "show",
+        "verify",
+        "prune",
+        "export",
+        "completions",
+        "mcp",
+    ] {
         let help = bench.stdout(&[command, "--help"]);
         assert!(help.contains("Examples:\n  "), "{help}");
     }

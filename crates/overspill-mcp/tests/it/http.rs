@@ -185,3 +185,80 @@ async fn a_server_that_cannot_be_reached_is_told_of() {
     assert!(body.contains("s cannot be reached"), "{body}");
     listening.close().await;
 }
+
+/// A server that breaks off its streams and forgets its sessions.
+async fn forgetful() -> String {
+    use axum::extract::Request;
+    use axum::http::{HeaderMap, Method};
+    use axum::response::{IntoResponse, Response};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static SESSIONS: AtomicU32 = AtomicU32::new(0);
+    async fn answer(request: Request) -> Response {
+        let header = |headers: &HeaderMap, name: &str| {
+            headers.get(name).map(|value| value.to_str().unwrap().to_owned())
+        };
+        let events = [("content-type", "text/event-stream")];
+        let json = [("content-type", "application/json")];
+        let (parts, body) = request.into_parts();
+        if parts.method == Method::GET {
+            return match header(&parts.headers, "last-event-id").as_deref() {
+                Some("7") => {
+                    let result = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"at last"}]}}"#;
+                    (events, format!("id: 8\ndata: {result}\n\n")).into_response()
+                }
+                _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+            };
+        }
+        let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let result = |result: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"])
+        };
+        match (message["method"].as_str(), message["params"]["name"].as_str()) {
+            (Some("initialize"), _) => {
+                let session = SESSIONS.fetch_add(1, Ordering::SeqCst).to_string();
+                let headers =
+                    [("content-type", "application/json"), ("mcp-session-id", session.as_str())];
+                let said = result(
+                    r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}"#,
+                );
+                (headers, said).into_response()
+            }
+            (_, Some("break off")) => (events, "id: 7\nretry: 1\ndata:\n\n").into_response(),
+            (_, Some("forget"))
+                if header(&parts.headers, "mcp-session-id").as_deref() == Some("0") =>
+            {
+                StatusCode::NOT_FOUND.into_response()
+            }
+            (_, Some(_)) => {
+                (json, result(r#"{"content":[{"type":"text","text":"again"}]}"#)).into_response()
+            }
+            _ => StatusCode::ACCEPTED.into_response(),
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = axum::Router::new().route("/", axum::routing::any(answer));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    format!("http://{address}/")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_off_is_taken_up_and_what_is_forgotten_is_opened_again() {
+    let said = Said::default();
+    let behind = Transport::http(forgetful().await);
+    let listening = listening(proxy(&[("s", behind)], "", &said), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    let session = opened.headers()["mcp-session-id"].clone();
+    within(opened.text()).await.unwrap();
+    for (name, id, expected) in [("break off", 2, "at last"), ("forget", 3, "again")] {
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
+        let call = post(&client, &url, call.to_string()).header("mcp-session-id", &session);
+        let body = within(within(call.send()).await.unwrap().text()).await.unwrap();
+        assert!(body.contains(expected), "{name}: {body}");
+    }
+    assert!(said.all().contains("it is open again"), "{}", said.all());
+    listening.close().await;
+}
