@@ -67,6 +67,7 @@ pub(crate) enum Command {
     Export(Export),
     #[command(subcommand)]
     Config(Config),
+    Mcp(Mcp),
     Demo(Demo),
     Completions(Completions),
     Replay(Replay),
@@ -362,6 +363,124 @@ pub(crate) struct ConfigCheck {
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) policy: Policy,
+}
+
+/// Stand between an MCP client and MCP servers, so that no tool floods the context
+///
+/// Takes the place of a server in a client's configuration. Every message passes as it is; a tool's
+/// result that is too long is stored, and an excerpt and a handle stand in its place. The client is
+/// offered one more tool, read_tool_result, that reads any part back. Without a command and a url,
+/// the servers are those under [mcp.servers] in overspill.toml.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "\
+overspill mcp [OPTIONS] [-- COMMAND [ARGUMENT]...]
+       overspill mcp wrap|unwrap [OPTIONS] FILE",
+    after_help = "\
+Examples:
+  overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
+  overspill mcp --url https://tickets.example.org/mcp --token-env TICKETS_TOKEN
+  overspill mcp --listen 127.0.0.1:8931 -- my-server
+  claude mcp add files -- overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
+
+OVERSPILL_MCP_URL is a url that may hold a key, and OVERSPILL_MCP_HEADERS the headers that are sent
+to it, one `Name: value` a line. What goes wrong is said on standard error. It ends when its input
+does, or on a signal, and ends its servers before."
+)]
+pub(crate) struct Mcp {
+    #[command(subcommand)]
+    pub(crate) action: Option<McpAction>,
+    /// The server's address, for one that speaks streamable HTTP
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "server"])]
+    pub(crate) url: Option<String>,
+    /// The environment variable with the bearer token that the url wants
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub(crate) token_env: Option<String>,
+    /// Only this server of the file; can be given several times
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub(crate) server: Vec<String>,
+    /// Offer the proxy over streamable HTTP at http://ADDR/mcp, instead of standard input and output;
+    /// port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// The environment variable with the bearer token that clients must send
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub(crate) listen_token_env: Option<String>,
+    #[command(flatten)]
+    pub(crate) policy: Policy,
+    /// The server's command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What else is done about MCP servers than standing before them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpAction {
+    Wrap(McpWrap),
+    Unwrap(McpUnwrap),
+}
+
+/// Put the proxy before the MCP servers of a client's configuration
+///
+/// Every server in the file that is started by a command, or reached over streamable HTTP, is started
+/// by `overspill mcp` from then on; its variables, headers and all other settings stay. All else in the
+/// file stays as it was written. A copy of the file as it was is kept beside it, from which
+/// `overspill mcp unwrap` brings it back. Doing it again does nothing, but for servers that were
+/// added since.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill mcp wrap --dry-run .mcp.json
+  overspill mcp wrap ~/.config/Claude/claude_desktop_config.json
+  overspill mcp wrap .cursor/mcp.json --except linear
+  overspill mcp wrap ~/.codex/config.toml
+
+It reads the files of Claude Code (.mcp.json, ~/.claude.json), Claude Desktop, Cursor, Windsurf, VS Code
+(.vscode/mcp.json, settings.json), Gemini (settings.json), Zed, and Codex (config.toml). A server
+that asks for a login in the browser must stay as it is: name it with --except.
+
+--store and --config, where given, are those of the wrapped servers.
+
+With --json: {\"file\", \"copy\", \"dry_run\", \"changed\", \"servers\": [{\"name\", \"before\", \"after\",
+\"left\"}]}, where \"left\" says why a server stays as it is, and the values of headers and variables
+are left out.")]
+pub(crate) struct McpWrap {
+    /// The client's configuration
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Only this server; may be said more than once
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Every server but this; may be said more than once
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    pub(crate) except: Vec<String>,
+    /// How the client is to call overspill, by default by the path of this one; `overspill`, for a
+    /// file that others use too
+    #[arg(long, value_name = "PATH")]
+    pub(crate) program: Option<String>,
+    /// Show what would change, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}
+
+/// Take the proxy away from before the MCP servers of a client's configuration
+///
+/// A file that was not edited since comes back byte for byte, and the copy is removed. In one that
+/// was, each server is undone by itself, what was changed stays changed, and the copy is kept.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  overspill mcp unwrap .mcp.json
+
+With --json: as `overspill mcp wrap --json`.")]
+pub(crate) struct McpUnwrap {
+    /// The client's configuration
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Show what would change, and do nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
 }
 
 /// Show the main job on recorded outputs of real tools

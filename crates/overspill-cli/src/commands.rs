@@ -9,6 +9,8 @@ mod fit;
 mod grep;
 mod inspect;
 mod list;
+mod mcp;
+mod mcp_wrap;
 mod named;
 mod pipe;
 mod prune;
@@ -25,7 +27,7 @@ mod view;
 pub(crate) use fit::{Budget, Name as StrategyName};
 pub(crate) use named::Named;
 
-use crate::cli::{Cli, Command, Config};
+use crate::cli::{Cli, Command, Config, McpAction};
 use crate::failure::Failure;
 
 /// Runs the command and returns the exit status.
@@ -42,6 +44,11 @@ pub(crate) fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Prune(args) => prune::prune(common, &args),
         Command::Export(args) => export::export(common, &args),
         Command::Config(Config::Check(args)) => config::check(common, &args),
+        Command::Mcp(args) => match &args.action {
+            Some(McpAction::Wrap(args)) => mcp_wrap::wrap(common, args),
+            Some(McpAction::Unwrap(args)) => mcp_wrap::unwrap(common, args),
+            None => mcp::mcp(common, &args),
+        },
         Command::Demo(args) => demo::demo(common, &args),
         Command::Completions(args) => completions::completions(&args),
         Command::Fit(args) => fit::fit(common, &args),

@@ -10,6 +10,7 @@ mod settings;
 mod shelf;
 mod signals;
 mod target;
+mod wrap;
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ use overspill::store::{BlobName, ByteRange, Retention, Slice, Stage, Store, Stor
 use overspill::summary::{ModelName, PromptedSummarizer, SummaryError};
 use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
 use overspill_model::HttpModel;
-use overspill_store::LocalStore;
+use overspill_store::{LocalStore, MemoryStore};
 
 use crate::cli;
 use crate::failure::{Failure, USAGE};
@@ -37,7 +37,8 @@ pub(crate) struct Settings {
     pub(crate) config: Config,
     /// The file that was read, if there is one.
     pub(crate) file: Option<FoundFile>,
-    pub(crate) run: String,
+    /// The run that handles begin with, where somebody named one.
+    run: Option<String>,
     pub(crate) store: StoreRoot,
     /// What goes before the file, and where it was said.
     pub(crate) overrides: Vec<(&'static str, Origin)>,
@@ -170,8 +171,8 @@ impl Settings {
             config.store = StoreConfig::Local { path: Some(path.clone()) };
         }
         let run = match &policy.run_id {
-            Some(run) => run.clone(),
-            None => text_variable("OVERSPILL_RUN")?.unwrap_or_else(|| RUN.to_owned()),
+            Some(run) => Some(run.clone()),
+            None => text_variable("OVERSPILL_RUN")?,
         };
         Ok(Self { config, file, run, store, overrides })
     }
@@ -190,6 +191,16 @@ impl Settings {
             return Err(NOT_OF_A_PROJECT);
         }
         Ok(retention)
+    }
+
+    /// The run that handles begin with.
+    pub(crate) fn run(&self) -> &str {
+        self.said_run().unwrap_or(RUN)
+    }
+
+    /// The run that somebody named.
+    pub(crate) fn said_run(&self) -> Option<&str> {
+        self.run.as_deref()
     }
 
     /// Opens the store, for a command that needs it.
@@ -230,9 +241,7 @@ impl Settings {
         let opened = self.open_store().map(|store| store.with_retention(retention));
         let (store, local): (Arc<dyn Store>, _) = match opened {
             Ok(store) => (Arc::new(store.clone()), Some(store)),
-            Err(failure) => {
-                (Arc::new(Closed { why: failure.to_string().replace('\n', "; ") }), None)
-            }
+            Err(failure) => (Arc::new(Closed::because(&failure)), None),
         };
         let summarizer: Arc<dyn Summarizer> = match self.model(None) {
             Ok(model) => {
@@ -251,6 +260,20 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The store, or one that refuses every write and the reason why; for a command that must not
+    /// fail because of its store.
+    pub(crate) fn store_or_closed(&self) -> (Arc<dyn Store>, Option<Failure>) {
+        if let StoreRoot::Memory = self.store {
+            return (Arc::new(MemoryStore::default()), None);
+        }
+        match self.open_store() {
+            Ok(store) => (Arc::new(store.with_retention(self.config.retention)), None),
+            Err(failure) => (Arc::new(Closed::because(&failure)), Some(failure)),
+        }
+    }
+}
+
 /// A store that could not be opened: it refuses every write, so that the next action of a chain
 /// runs, with the reason in its warning.
 #[derive(Debug)]
@@ -259,6 +282,10 @@ struct Closed {
 }
 
 impl Closed {
+    fn because(failure: &Failure) -> Self {
+        Self { why: failure.to_string().replace('\n', "; ") }
+    }
+
     fn refuse<T>(&self) -> Result<T, StoreError> {
         Err(StoreError::Refused { what: self.why.clone(), source: None })
     }
@@ -381,6 +408,16 @@ fn text_variable(name: &str) -> Result<Option<String>, Failure> {
         .map(OsString::into_string)
         .transpose()
         .map_err(|_| Failure::usage(format!("{name} is not UTF-8")))
+}
+
+/// What a variable that the user named holds; it is a secret.
+pub(crate) fn secret_variable(name: &str) -> Result<String, Failure> {
+    match variable(name).map(OsString::into_string) {
+        Some(Ok(secret)) => Ok(secret),
+        Some(Err(_)) => Err(Failure::usage(format!("{name} is not UTF-8"))),
+        None => Err(Failure::usage(format!("{name} is not set"))
+            .hint(format!("put the token into the environment variable {name}"))),
+    }
 }
 
 fn wrong(origin: Origin, what: &str) -> SettingsError {

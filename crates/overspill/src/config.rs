@@ -58,14 +58,40 @@
 //! [retention]                     # without it, everything is kept forever
 //! max_age = "30d"                 # what is older goes: s, m, h, d, w
 //! max_size = "10GB"               # the oldest go first, none of the last hour: KB, MB, GB, TB
+//!
+//! [mcp]                           # for `overspill mcp` alone
+//! max_error = "100KB"             # results of calls that failed pass whole up to here
+//! resources = false               # true: what resources/read gives is reduced too
+//! handle_arguments = ["write_*"]  # the tools that may be given a handle; without it, none
+//! bare_handles = false            # true: an argument that is just a handle counts as one
+//! max_argument = "16MB"           # of payloads in the arguments of one call
+//!
+//! [mcp.listen]                    # where it listens for HTTP
+//! token_env = "OVERSPILL_TOKEN"   # the variable with the bearer token that clients must send
+//! hosts = ["proxy.example.org"]   # its names, beside those of the loopback interface
+//! max_body = "16MB"               # of a request
+//! max_sessions = 64
+//!
+//! [mcp.servers.files]             # a server that is started
+//! command = "npx"
+//! args = ["-y", "@modelcontextprotocol/server-filesystem", "/srv"]
+//! cwd = "/srv"
+//! env = { LOG_LEVEL = "warn" }
+//!
+//! [mcp.servers.tickets]           # a server over HTTP
+//! url = "https://tickets.example.org/mcp"
+//! token_env = "TICKETS_TOKEN"     # the variable with its bearer token
+//! headers = { X-Team = "core" }
 //! "##;
 //! let config = overspill::config::Config::parse("overspill.toml", text)?;
 //! assert_eq!(config.bands.iter().count(), 3);
 //! assert_eq!(config.tool_bands.for_tool("bash").unwrap().largest().unwrap().over, 5_000);
 //! assert!(!config.tools.applies_to("ask_user"));
+//! assert_eq!(config.mcp.servers.len(), 2);
 //! # Ok::<(), overspill::config::ConfigError>(())
 //! ```
 
+mod mcp;
 mod problem;
 mod raw;
 mod report;
@@ -77,6 +103,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+pub use self::mcp::{McpConfig, McpListen, McpServer, McpTransport};
 pub use self::problem::{ConfigError, Problem};
 use self::raw::RawConfig;
 use crate::action::{Action, Spill};
@@ -122,6 +149,8 @@ pub struct Config {
     pub store: StoreConfig,
     /// How long they are kept there.
     pub retention: Retention,
+    /// The servers behind the MCP proxy, and its bounds.
+    pub mcp: McpConfig,
 }
 
 /// Bands that fit many agents.

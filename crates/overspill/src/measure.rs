@@ -30,7 +30,7 @@ pub const CHARS_PER_TOKEN: u64 = 4;
 
 impl Unit {
     /// Measures what a model would be shown.
-    pub(crate) fn of_bytes(&self, shown: &[u8]) -> u64 {
+    pub fn of_bytes(&self, shown: &[u8]) -> u64 {
         match self {
             Self::Characters => count_chars(shown),
             Self::EstimatedTokens => estimate_tokens(count_chars(shown)),

@@ -169,7 +169,7 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
         None => fitter,
     };
     let occasion = Occasion { pins: &pins, ..Occasion::default() };
-    let run = RunId::from(settings.run.as_str());
+    let run = RunId::from(settings.run());
     let fitted = block_on(fitter.fit(&run, &history, &occasion));
     for warning in &fitted.warnings {
         output::warning(warning);

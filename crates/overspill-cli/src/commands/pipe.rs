@@ -18,7 +18,7 @@ pub(crate) fn pipe(common: &cli::Common, args: &cli::Pipe) -> Result<u8, Failure
     let settings = Settings::load(common, &args.policy, None)?;
     let (limits, store) = settings.limits()?;
     let call = args.call.clone().unwrap_or_else(|| args.tool.clone());
-    let stream = limits.stream(&ToolCall::new(settings.run.as_str(), call, args.tool.as_str()));
+    let stream = limits.stream(&ToolCall::new(settings.run(), call, args.tool.as_str()));
 
     let (stop, stopper) = io::pipe()?;
     let mut stopper = Some(stopper);

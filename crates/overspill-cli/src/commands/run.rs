@@ -39,7 +39,7 @@ pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> 
     };
     let tool = args.tool.clone().unwrap_or_else(|| file_name(program));
     let call = args.call.clone().unwrap_or_else(|| tool.clone());
-    let stream = limits.stream(&ToolCall::new(settings.run.as_str(), call, tool));
+    let stream = limits.stream(&ToolCall::new(settings.run(), call, tool));
 
     let mut command = Command::new(program);
     command.args(arguments);

@@ -5,6 +5,8 @@
 mod bench;
 mod fit;
 mod models;
+mod mcp;
+mod mcp_wrap;
 mod presets;
 mod prune;
 mod reading;

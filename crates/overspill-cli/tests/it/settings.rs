@@ -131,6 +131,7 @@ fn every_command_has_help_with_examples() {
         "fit",
         "inspect",
         "read-tool",
+        "mcp",
     ] {
         let help = bench.stdout(&[command, "--help"]);
         assert!(help.contains("Examples:\n  "), "{help}");

@@ -2,6 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
+use super::mcp::RawMcp;
 use super::problem::Problem;
 use super::section::{At, Given, Said, Section, Source};
 
@@ -31,6 +32,7 @@ pub(super) struct RawConfig {
     pub(super) store_path: Said<String>,
     pub(super) max_age: Said<String>,
     pub(super) max_size: Said<String>,
+    pub(super) mcp: RawMcp,
 }
 
 /// One `[[bands]]` entry.
@@ -92,7 +94,9 @@ impl RawConfig {
         }
         raw.bands = read_bands(&mut root);
         if let Some(tool) = root.table("tool") {
-            for (name, mut of_tool) in tool.named_tables() {
+            for (name, mut of_tool) in
+                tool.named_tables(|key| format!("write [[{key}.bands]] and the band's keys below"))
+            {
                 match read_bands(&mut of_tool) {
                     Said::This(bands) => raw.tools.push((name, bands.value)),
                     Said::Nonsense(_) => {}
@@ -120,6 +124,9 @@ impl RawConfig {
             raw.max_age = retention.text("max_age");
             raw.max_size = retention.text("max_size");
             retention.close();
+        }
+        if let Some(mcp) = root.table("mcp") {
+            raw.mcp = RawMcp::read(mcp);
         }
         root.close();
         raw

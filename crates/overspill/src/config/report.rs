@@ -118,6 +118,7 @@ fn shape(config: &Config) -> Map<String, Value> {
             }
         },
     );
+    let mcp = config.mcp.shape();
     let mut retention = Map::new();
     if let Some(max_age) = config.retention.max_age {
         retention.insert("max_age".to_owned(), Age(max_age).to_string().into());
@@ -127,6 +128,9 @@ fn shape(config: &Config) -> Map<String, Value> {
     }
     if !retention.is_empty() {
         put("retention", retention.into());
+    }
+    if !mcp.is_empty() {
+        put("mcp", mcp.into());
     }
     shape
 }
@@ -192,7 +196,9 @@ fn toml_value(value: &Value) -> String {
             format!("[{}]", items.join(", "))
         }
         Value::Object(entries) => {
-            let entry = |(key, value)| format!("{key} = {}", toml_value(value));
+            let entry = |(key, value): (&String, &Value)| {
+                format!("{} = {}", toml_key(key), toml_value(value))
+            };
             let entries: Vec<String> = entries.iter().map(entry).collect();
             format!("{{ {} }}", entries.join(", "))
         }

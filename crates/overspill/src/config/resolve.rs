@@ -48,7 +48,9 @@ pub(super) fn resolve(raw: &RawConfig, problems: &mut Vec<Problem>) -> Config {
         Some(given) => meaning.bands(&given.value),
         None => preset.bands(&unit),
     };
+    let mcp = raw.mcp.resolve(meaning.problems);
     Config {
+        mcp,
         enabled: raw.enabled.given().is_none_or(|given| given.value),
         preset,
         strip_ansi: raw.strip_ansi.given().is_some_and(|given| given.value),

@@ -294,7 +294,10 @@ impl<'s, 'i> Section<'s, 'i> {
     }
 
     /// Every table in this one under its name, in the order of the file.
-    pub(super) fn named_tables(mut self) -> Vec<(Given<String>, Self)> {
+    pub(super) fn named_tables(
+        mut self,
+        hint: impl Fn(&str) -> String,
+    ) -> Vec<(Given<String>, Self)> {
         let mut entries: Vec<_> = std::mem::take(&mut self.table).into_iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         let mut tables = Vec::new();
@@ -307,12 +310,29 @@ impl<'s, 'i> Section<'s, 'i> {
                     tables.push((Given { value: name.into_inner().into_owned(), at }, section));
                 }
                 other => {
-                    let hint = format!("write [[{}.bands]] and the band's keys below", at.key);
+                    let hint = hint(&at.key);
                     self.source.wrong_type(&at, "a table", &other, &hint);
                 }
             }
         }
         tables
+    }
+
+    /// Every text in this table under its key, in the order of the file.
+    pub(super) fn all_texts(mut self) -> Vec<(String, String)> {
+        let mut entries: Vec<_> = std::mem::take(&mut self.table).into_iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let mut texts = Vec::new();
+        for (name, value) in entries {
+            let at = self.at_key(name.get_ref(), name.span().start);
+            match value.into_inner() {
+                DeValue::String(text) => {
+                    texts.push((name.into_inner().into_owned(), text.into_owned()));
+                }
+                other => self.source.wrong_type(&at, "a text", &other, "write it in quotes"),
+            }
+        }
+        texts
     }
 
     /// Refuses every key that was not asked for.

@@ -1,0 +1,253 @@
+//! `overspill mcp wrap` and `unwrap`: change a client's configuration in its place.
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Gid, Uid};
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use crate::cli;
+use crate::failure::{Failure, USAGE};
+use crate::output::Out;
+use crate::wrap::{self, Change, Changed, Left, Proxy, Syntax};
+
+/// What the copy's name has behind the file's.
+const COPY: &str = ".before-overspill";
+
+/// As `--json` writes it.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    file: String,
+    /// The copy, where there is one afterwards.
+    copy: Option<String>,
+    dry_run: bool,
+    changed: bool,
+    servers: Vec<Row<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    before: &'a str,
+    after: Option<&'a str>,
+    left: Option<String>,
+}
+
+impl<'a> Row<'a> {
+    fn of(change: &'a Change) -> Self {
+        let Change { name, before, after } = change;
+        let left = after.as_ref().err().map(Left::to_string);
+        Self { name, before, after: after.as_deref().ok(), left }
+    }
+}
+
+pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Failure> {
+    let config = ClientConfig::read(&args.file)?;
+    let names = wrap::names(config.syntax, &config.text).map_err(|error| config.wrong(&error))?;
+    if names.is_empty() {
+        return Err(Failure::new(format!("{} has no MCP servers", config.named())).hint(
+            "they are looked for under mcpServers, servers, mcp.servers, context_servers, \
+                   and mcp_servers in TOML",
+        ));
+    }
+    if let Some(unknown) = args.only.iter().chain(&args.except).find(|it| !names.contains(it)) {
+        return Err(Failure::usage(format!("{} has no server {unknown:?}", config.named()))
+            .hint(format!("it has {}", names.join(", "))));
+    }
+    let proxy = Proxy { program: program(args)?, options: options(common)? };
+    let wanted = |name: &str| {
+        let named = |names: &[String]| names.iter().any(|it| it == name);
+        !named(&args.except) && (args.only.is_empty() || named(&args.only))
+    };
+    let changed = wrap::wrap(config.syntax, &config.text, &proxy, wanted)
+        .map_err(|error| config.wrong(&error))?;
+
+    let mut copy = config.copy.is_some();
+    if changed.is_any() && !args.dry_run {
+        // What was wrapped before, by this command, is not what the file was.
+        let before = match &config.copy {
+            Some(copy) => {
+                wrap::unwrap(config.syntax, &config.text, Some(copy))
+                    .map_err(|error| config.wrong(&error))?
+                    .text
+            }
+            None => config.text.clone(),
+        };
+        config.write(&config.copy_path(), &before)?;
+        config.write(&config.path, &changed.text)?;
+        copy = true;
+    }
+    config.report(common, &changed, args.dry_run, copy)
+}
+
+pub(crate) fn unwrap(common: &cli::Common, args: &cli::McpUnwrap) -> Result<u8, Failure> {
+    let config = ClientConfig::read(&args.file)?;
+    let copy = config.copy.as_deref();
+    let changed =
+        wrap::unwrap(config.syntax, &config.text, copy).map_err(|error| config.wrong(&error))?;
+    let is_as_before = copy == Some(changed.text.as_str());
+    if !args.dry_run {
+        if changed.is_any() {
+            config.write(&config.path, &changed.text)?;
+        }
+        if is_as_before {
+            let path = config.copy_path();
+            fs::remove_file(&path).map_err(|error| failed("remove", &path, error))?;
+        }
+    }
+    let kept = config.copy.is_some() && (args.dry_run || !is_as_before);
+    config.report(common, &changed, args.dry_run, kept)
+}
+
+/// A client's configuration where it really is, and the copy of it as it was before it was wrapped.
+struct ClientConfig {
+    path: PathBuf,
+    metadata: Metadata,
+    syntax: Syntax,
+    text: String,
+    copy: Option<String>,
+}
+
+impl ClientConfig {
+    fn read(file: &Path) -> Result<Self, Failure> {
+        // A link stays; what it leads to is changed.
+        let path = fs::canonicalize(file).map_err(|error| failed("read", file, error))?;
+        let metadata = fs::metadata(&path).map_err(|error| failed("read", &path, error))?;
+        let text = fs::read_to_string(&path).map_err(|error| failed("read", &path, error))?;
+        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        let syntax = if is_toml { Syntax::Toml } else { Syntax::Json };
+        let mut config = Self { path, metadata, syntax, text, copy: None };
+        let copy = config.copy_path();
+        config.copy = match fs::read_to_string(&copy) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed("read", &copy, error)),
+        };
+        Ok(config)
+    }
+
+    fn copy_path(&self) -> PathBuf {
+        let mut path = OsString::from(&self.path);
+        path.push(COPY);
+        path.into()
+    }
+
+    fn named(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn wrong(&self, what: &str) -> Failure {
+        Failure::new(format!("{} cannot be read: {what}", self.named()))
+            .with_status(USAGE)
+            .hint("correct it; nothing was changed")
+    }
+
+    /// Writes the whole of a file or nothing, with the owner and the permissions of the configuration.
+    fn write(&self, path: &Path, text: &str) -> Result<(), Failure> {
+        let now = fs::read(&self.path).map_err(|error| failed("read", &self.path, error))?;
+        if now != self.text.as_bytes() {
+            return Err(Failure::new(format!("{} was changed meanwhile", self.named()))
+                .hint("end the client that writes it, and try again"));
+        }
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let write = || {
+            let mut file = NamedTempFile::new_in(folder)?;
+            file.write_all(text.as_bytes())?;
+            let (uid, gid) = (self.metadata.uid(), self.metadata.gid());
+            let own = file.as_file().metadata()?;
+            if (own.uid(), own.gid()) != (uid, gid) {
+                let owner = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+                rustix::fs::fchown(file.as_file(), owner.0, owner.1)?;
+            }
+            file.as_file().set_permissions(self.metadata.permissions())?;
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+            io::Result::Ok(())
+        };
+        write().map_err(|error| failed("write", path, error))
+    }
+
+    fn report(
+        &self,
+        common: &cli::Common,
+        changed: &Changed,
+        dry_run: bool,
+        copy: bool,
+    ) -> Result<u8, Failure> {
+        let copy = copy.then(|| self.copy_path().display().to_string());
+        let mut out = Out::new();
+        if common.json {
+            out.json(&Report {
+                file: self.named(),
+                copy,
+                dry_run,
+                changed: changed.is_any(),
+                servers: changed.servers.iter().map(Row::of).collect(),
+            })?;
+        } else {
+            out.text(&self.text_of(changed, dry_run, copy.as_deref()))?;
+        }
+        Ok(out.flush().map(|()| 0)?)
+    }
+
+    fn text_of(&self, changed: &Changed, dry_run: bool, copy: Option<&str>) -> String {
+        let mut text = String::new();
+        for Change { name, before, after } in &changed.servers {
+            text.push_str(&match after {
+                Ok(after) => format!("{name}\n- {before}\n+ {after}\n"),
+                Err(left) => format!("{name}\n  left: {left}\n"),
+            });
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let file = self.named();
+        text.push_str(&match (changed.is_any(), dry_run) {
+            (true, true) => format!("{file} would be changed\n"),
+            (true, false) => format!("{file} is changed; restart the client that reads it\n"),
+            (false, _) => format!("{file} stays as it is\n"),
+        });
+        if let Some(copy) = copy {
+            text.push_str(&format!("as it was before, it is kept in {copy}\n"));
+        }
+        text
+    }
+}
+
+/// By what the client is to call overspill.
+fn program(args: &cli::McpWrap) -> Result<String, Failure> {
+    if let Some(program) = &args.program {
+        return Ok(program.clone());
+    }
+    let path = std::env::current_exe()
+        .map_err(|error| Failure::from(error).context("cannot find out where overspill is"))?;
+    as_text(path)
+}
+
+/// What was said to this command is meant for the servers.
+fn options(common: &cli::Common) -> Result<Vec<String>, Failure> {
+    let mut options = Vec::new();
+    for (flag, path) in [("--config", &common.config), ("--store", &common.store)] {
+        if let Some(path) = path {
+            // The client starts its servers wherever it likes.
+            let path = std::path::absolute(path).map_err(|error| failed("find", path, error))?;
+            options.extend([flag.to_owned(), as_text(path)?]);
+        }
+    }
+    Ok(options)
+}
+
+fn as_text(path: PathBuf) -> Result<String, Failure> {
+    path.into_os_string().into_string().map_err(|path| {
+        Failure::usage(format!("{} is not UTF-8", path.display()))
+            .hint("name another path: configurations hold text only")
+    })
+}
+
+fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
+    Failure::from(error).context(format!("cannot {doing} {}", path.display()))
+}

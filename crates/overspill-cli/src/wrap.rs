@@ -1,0 +1,122 @@
+//! Puts the proxy before the MCP servers of a client's configuration, and takes it away again:
+//! texts in, texts out.
+
+mod document;
+mod entry;
+
+pub(crate) use document::Syntax;
+use document::{Document, Server};
+use entry::Edit;
+pub(crate) use entry::{HEADERS, Left, Proxy, URL};
+
+/// What becomes of one server.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) name: String,
+    /// How it was started or reached, without what is secret.
+    pub(crate) before: String,
+    /// How it now is, or why it stays.
+    pub(crate) after: Result<String, Left>,
+}
+
+/// A configuration after a change.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    pub(crate) text: String,
+    pub(crate) servers: Vec<Change>,
+}
+
+impl Changed {
+    /// What became of `before`, which stays to the byte where nothing was changed.
+    fn new(before: &str, after: String, changes: Vec<Option<Change>>) -> Self {
+        let mut changed = Self { text: after, servers: changes.into_iter().flatten().collect() };
+        if !changed.is_any() {
+            before.clone_into(&mut changed.text);
+        }
+        changed
+    }
+
+    /// Whether it is any other than it was.
+    pub(crate) fn is_any(&self) -> bool {
+        self.servers.iter().any(|server| server.after.is_ok())
+    }
+}
+
+/// The names of the servers of a configuration.
+pub(crate) fn names(syntax: Syntax, text: &str) -> Result<Vec<String>, String> {
+    let servers = Document::parse(syntax, text)?.servers();
+    Ok(servers.into_iter().map(|server| server.name).collect())
+}
+
+/// Puts the proxy before each server whose name is `wanted`.
+pub(crate) fn wrap(
+    syntax: Syntax,
+    text: &str,
+    proxy: &Proxy,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Changed, String> {
+    let mut document = Document::parse(syntax, text)?;
+    let changes = change(&mut document, |server| {
+        wanted(&server.name).then(|| entry::wrap(&server.entry, proxy))
+    });
+    Ok(Changed::new(text, document.text(), changes))
+}
+
+/// Takes the proxy away from before each server.
+///
+/// `copy` is the configuration as it was before. A server that was not changed since comes back from
+/// it as it was written there, so that a file that was not changed since comes back byte for byte;
+/// from one that was, only the proxy goes. One that was behind it in the copy stays so.
+pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<Changed, String> {
+    let before = match copy.map(|copy| Document::parse(syntax, copy)) {
+        Some(Ok(copy)) => copy.servers(),
+        _ => Vec::new(),
+    };
+    let like = |server: &Server| before.iter().find(|it| it.is_like(server));
+    let mut document = Document::parse(syntax, text)?;
+    let changes = change(&mut document, |server| {
+        let before = like(server).map(|it| &it.entry);
+        let undone = |entry| entry::unwrap(entry, before, syntax.headers_key());
+        let edits = undone(&server.entry)?;
+        let was_behind_it = before.is_some_and(|before| undone(before).is_some());
+        Some(if was_behind_it { Err(Left::Before) } else { Ok(edits) })
+    });
+    for (server, change) in document.servers().iter().zip(&changes) {
+        let same = |it: &&Server| entry::means_the_same(&it.entry, &server.entry);
+        if let (Some(Change { after: Ok(_), .. }), Some(before)) =
+            (change, like(server).filter(same))
+        {
+            document.restore(server, before);
+        }
+    }
+    let undone = document.text();
+    // Ends of lines that are not all alike are read as one kind, and only the copy knows them.
+    let as_before = |copy: &&str| Document::parse(syntax, copy).is_ok_and(|it| it.text() == undone);
+    let undone = copy.filter(as_before).map_or_else(|| undone.clone(), str::to_owned);
+    Ok(Changed::new(text, undone, changes))
+}
+
+/// Changes the servers for which there is a decision, and says what becomes of each of those.
+fn change(
+    document: &mut Document,
+    decide: impl Fn(&Server) -> Option<Result<Vec<Edit>, Left>>,
+) -> Vec<Option<Change>> {
+    let servers = document.servers();
+    let decide = |server: &Server| Some(server.fault.clone().map_or(decide(server)?, Err));
+    let decisions: Vec<_> = servers.iter().map(decide).collect();
+    for (server, decision) in servers.iter().zip(&decisions) {
+        if let Some(Ok(edits)) = decision {
+            document.edit(server, edits);
+        }
+    }
+    let now = document.servers();
+    let changes = servers.into_iter().zip(decisions).zip(now).map(|((server, decision), now)| {
+        let before = entry::summary(&server.entry);
+        let after = decision?.map(|_| entry::summary(&now.entry));
+        Some(Change { name: server.name, before, after })
+    });
+    changes.collect()
+}
+
+#[cfg(test)]
+mod tests;

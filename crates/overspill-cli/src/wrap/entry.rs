@@ -1,0 +1,349 @@
+//! One server of a client's configuration: what to change so that it goes through the proxy, and
+//! so that it no longer does. Decided on plain values, whatever the file is written in.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+/// The headers of a server's requests, one `Name: value` a line: what is in the environment is seen by
+/// the user alone, what is on a command line by everyone on the machine.
+pub(crate) const HEADERS: &str = "OVERSPILL_MCP_HEADERS";
+
+/// The address of a server, where it may hold a key.
+pub(crate) const URL: &str = "OVERSPILL_MCP_URL";
+
+/// Under which keys clients put an address of a server that speaks streamable HTTP.
+const URL_KEYS: [&str; 3] = ["url", "httpUrl", "serverUrl"];
+
+/// Under which keys clients put request headers.
+const HEADER_KEYS: [&str; 2] = ["headers", "http_headers"];
+
+/// Under which key Codex has the name of the variable that holds a server's token, and under which the
+/// names of those it hands on to a server that it starts.
+const TOKEN_VARIABLE: &str = "bearer_token_env_var";
+const HANDED_ON: &str = "env_vars";
+
+/// What a client does for a server it speaks HTTP with, and cannot do through a proxy that it starts.
+const CLIENT_LOGINS: [&str; 6] =
+    ["oauth", "auth", "authProviderType", "headersHelper", "env_http_headers", "oauth_resource"];
+
+/// How the proxy is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Proxy {
+    pub(crate) program: String,
+    /// What stands between `mcp` and the server.
+    pub(crate) options: Vec<String>,
+}
+
+/// A change to one server, small enough to leave all else of it as it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Edit {
+    /// These members stand where `key` stood.
+    Replace { key: String, with: Vec<(String, Value)> },
+    /// These words stand before what is in the array `key`.
+    Prepend { key: String, words: Vec<String> },
+    /// The first words of the array `key` are gone.
+    DropFirst { key: String, count: usize },
+    /// A member of the object `key`, which exists.
+    SetIn { key: String, name: String, value: String },
+    /// A member of the object `key` is gone, and the object too if it held nothing else.
+    RemoveFrom { key: String, name: String },
+}
+
+/// Why a server is left as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// It goes through the proxy.
+    Already,
+    /// It did before anything was wrapped.
+    Before,
+    /// `overspill mcp` with neither a command nor an address.
+    OfItsOwn,
+    NoServer,
+    NotText(&'static str),
+    Twice(String),
+    ServerSentEvents,
+    ClientLogin(String),
+}
+
+impl Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Already => f.write_str("it goes through the proxy already"),
+            Self::Before => f.write_str(
+                "it went through the proxy before the others did; without the copy, it is undone too",
+            ),
+            Self::OfItsOwn => {
+                f.write_str("it starts overspill with servers of its own configuration")
+            }
+            Self::NoServer => f.write_str("it has neither a command nor an address"),
+            Self::NotText(key) => write!(f, "its {key} are not all text"),
+            Self::Twice(key) => write!(f, "its {key:?} stands there twice"),
+            Self::ServerSentEvents => f.write_str(
+                "it speaks HTTP with server-sent events, which streamable HTTP has replaced",
+            ),
+            Self::ClientLogin(key) => {
+                write!(f, "the client logs in by its {key:?}, which it cannot do through a proxy")
+            }
+        }
+    }
+}
+
+/// What brings a server behind the proxy.
+pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit>, Left> {
+    if is_overspill(entry) {
+        let is_wrapped = unwrap(entry, None, "headers").is_some();
+        return Err(if is_wrapped { Left::Already } else { Left::OfItsOwn });
+    }
+    if let Some(command) = entry.get("command") {
+        let command = command.as_str().ok_or(Left::NoServer)?;
+        let mut words = proxy.words();
+        words.extend(["--".to_owned(), command.to_owned()]);
+        let program = ("command".to_owned(), Value::from(proxy.program.as_str()));
+        return match entry.get("args") {
+            Some(Value::Array(_)) => Ok(vec![
+                Edit::replace("command", vec![program]),
+                Edit::Prepend { key: "args".to_owned(), words },
+            ]),
+            Some(_) => Err(Left::NotText("args")),
+            None => {
+                Ok(vec![Edit::replace("command", vec![program, ("args".to_owned(), words.into())])])
+            }
+        };
+    }
+    let (key, url) = text_under(entry, &URL_KEYS).ok_or(Left::NoServer)?;
+    let kind = entry.get("type").and_then(Value::as_str);
+    // Where the kind is not said, the address of such a server ends by custom in its name.
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    if kind == Some("sse") || (kind.is_none() && path.trim_end_matches('/').ends_with("/sse")) {
+        return Err(Left::ServerSentEvents);
+    }
+    if let Some(login) = CLIENT_LOGINS.iter().find(|&&login| entry.contains_key(login)) {
+        return Err(Left::ClientLogin((*login).to_owned()));
+    }
+
+    let mut words = proxy.words();
+    let mut variables = Map::new();
+    if may_hold_a_key(url) {
+        variables.insert(URL.to_owned(), url.into());
+    } else {
+        words.extend(["--url".to_owned(), url.to_owned()]);
+    }
+    let headers = HEADER_KEYS.iter().find_map(|&key| Some((key, entry.get(key)?)));
+    if let Some((_, headers)) = headers {
+        let lines = header_lines(headers).ok_or(Left::NotText("headers"))?;
+        if !lines.is_empty() {
+            variables.insert(HEADERS.to_owned(), lines.into());
+        }
+    }
+
+    let mut edits = Vec::new();
+    if let Some(token) = entry.get(TOKEN_VARIABLE) {
+        let name = token.as_str().ok_or(Left::NotText(TOKEN_VARIABLE))?.to_owned();
+        words.splice(1..1, ["--token-env".to_owned(), name.clone()]);
+        let mut handed_on = Vec::new();
+        match entry.get(HANDED_ON) {
+            Some(Value::Array(_)) => {
+                edits.push(Edit::Prepend { key: HANDED_ON.to_owned(), words: vec![name] });
+            }
+            Some(_) => return Err(Left::NotText(HANDED_ON)),
+            None => handed_on.push((HANDED_ON.to_owned(), vec![name].into())),
+        }
+        edits.push(Edit::replace(TOKEN_VARIABLE, handed_on));
+    }
+
+    let program = Value::from(proxy.program.as_str());
+    let mut server = vec![("command".to_owned(), program), ("args".to_owned(), words.into())];
+    if kind.is_some() {
+        edits.push(Edit::replace("type", vec![("type".to_owned(), "stdio".into())]));
+    }
+    for key in headers.map(|(key, _)| key).into_iter().chain(["args"]) {
+        if entry.contains_key(key) {
+            edits.push(Edit::replace(key, Vec::new()));
+        }
+    }
+    match entry.get("env") {
+        Some(Value::Object(_)) => edits.extend(variables.into_iter().map(|(name, value)| {
+            let value = value.as_str().unwrap_or_default().to_owned();
+            Edit::SetIn { key: "env".to_owned(), name, value }
+        })),
+        Some(_) => return Err(Left::NotText("env")),
+        None if variables.is_empty() => {}
+        None => server.push(("env".to_owned(), variables.into())),
+    }
+    edits.push(Edit::replace(key, server));
+    Ok(edits)
+}
+
+/// What takes the proxy away from before a server; nothing if it is not behind one.
+///
+/// `before` is the server as it was before it was wrapped, where that is known: it says under which
+/// keys its client has what the proxy has in its own way. Where it is not, headers go under
+/// `headers_key`.
+pub(crate) fn unwrap(
+    entry: &Map<String, Value>,
+    before: Option<&Map<String, Value>>,
+    headers_key: &'static str,
+) -> Option<Vec<Edit>> {
+    let words = words(entry)?;
+    let mcp = is_overspill(entry).then(|| words.iter().position(|word| *word == "mcp"))??;
+    if let Some(end) = words.iter().position(|word| *word == "--") {
+        let command = words.get(end + 1).filter(|_| mcp < end)?;
+        let command = vec![("command".to_owned(), Value::from(*command))];
+        let mut edits = vec![Edit::replace("command", command)];
+        if words.len() == end + 2 {
+            edits.push(Edit::replace("args", Vec::new()));
+        } else {
+            edits.push(Edit::DropFirst { key: "args".to_owned(), count: end + 2 });
+        }
+        return Some(edits);
+    }
+
+    let empty = Map::new();
+    let env = entry.get("env").and_then(Value::as_object).unwrap_or(&empty);
+    let variable = |name: &str| env.get(name).and_then(Value::as_str);
+    let url = option(&words, "--url").or_else(|| variable(URL))?;
+    let key_of = |keys: &[&'static str], usual: &'static str| {
+        let known = before.and_then(|it| keys.iter().find(|&&key| it.contains_key(key)));
+        (*known.unwrap_or(&usual)).to_owned()
+    };
+    let mut server = vec![(key_of(&URL_KEYS, "url"), Value::from(url))];
+    let mut edits = Vec::new();
+    if entry.contains_key("type") {
+        let before = before.and_then(|it| it.get("type")).and_then(Value::as_str);
+        let kind = before.unwrap_or("http");
+        edits.push(Edit::replace("type", vec![("type".to_owned(), kind.into())]));
+    }
+    if let Some(name) = option(&words, "--token-env") {
+        server.push((TOKEN_VARIABLE.to_owned(), name.into()));
+        let handed_on = entry.get(HANDED_ON).and_then(Value::as_array);
+        match handed_on.filter(|names| names.first().is_some_and(|first| first == name)) {
+            Some(names) if names.len() == 1 => edits.push(Edit::replace(HANDED_ON, Vec::new())),
+            Some(_) => edits.push(Edit::DropFirst { key: HANDED_ON.to_owned(), count: 1 }),
+            None => {}
+        }
+    }
+    if let Some(lines) = variable(HEADERS) {
+        let headers = lines.lines().filter_map(|line| line.split_once(": "));
+        let headers: Map<_, _> = headers.map(|(name, it)| (name.to_owned(), it.into())).collect();
+        server.push((key_of(&HEADER_KEYS, headers_key), headers.into()));
+    }
+    for name in [HEADERS, URL].into_iter().filter(|name| env.contains_key(*name)) {
+        edits.push(Edit::RemoveFrom { key: "env".to_owned(), name: name.to_owned() });
+    }
+    edits.push(Edit::replace("args", Vec::new()));
+    edits.push(Edit::replace("command", server));
+    Some(edits)
+}
+
+/// Whether two entries say the same of a server: what is empty says nothing.
+pub(crate) fn means_the_same(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+    let says_something = |(_, value): &(&String, &Value)| match value {
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+        _ => true,
+    };
+    let sorted = |map: &Map<String, Value>| -> BTreeMap<String, Value> {
+        let said = map.iter().filter(says_something);
+        said.map(|(key, value)| (key.clone(), value.clone())).collect()
+    };
+    sorted(a) == sorted(b)
+}
+
+/// How a server is started or reached, on one line, without the values of headers and variables, nor
+/// what may be a key in an address.
+pub(crate) fn summary(entry: &Map<String, Value>) -> String {
+    let quoted = |word: &str| match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("{word:?}"),
+        false => word.to_owned(),
+    };
+    let mut line = match (entry.get("command").and_then(Value::as_str), words(entry)) {
+        (Some(command), args) => {
+            let words = std::iter::once(command).chain(args.unwrap_or_default());
+            words.map(quoted).collect::<Vec<_>>().join(" ")
+        }
+        (None, _) => match text_under(entry, &URL_KEYS) {
+            Some((_, url)) => public_part(url),
+            None => String::new(),
+        },
+    };
+    for (what, keys) in [("headers", &HEADER_KEYS[..]), ("env", &["env"])] {
+        let members = keys.iter().find_map(|&key| entry.get(key)?.as_object());
+        if let Some(members) = members.filter(|members| !members.is_empty()) {
+            let names: Vec<_> = members.keys().map(String::as_str).collect();
+            line.push_str(&format!("  ({what}: {})", names.join(", ")));
+        }
+    }
+    line
+}
+
+impl Proxy {
+    fn words(&self) -> Vec<String> {
+        std::iter::once("mcp".to_owned()).chain(self.options.iter().cloned()).collect()
+    }
+}
+
+impl Edit {
+    fn replace(key: &str, with: Vec<(String, Value)>) -> Self {
+        Self::Replace { key: key.to_owned(), with }
+    }
+}
+
+/// Whether the server is started by `overspill mcp`.
+fn is_overspill(entry: &Map<String, Value>) -> bool {
+    let command = entry.get("command").and_then(Value::as_str).unwrap_or_default();
+    // As Windows spells it, too.
+    let name = command.rsplit('\\').next().unwrap_or_default();
+    let words = words(entry).unwrap_or_default();
+    let own = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+    Path::new(name).file_stem().is_some_and(|stem| stem == "overspill")
+        && words[..own].contains(&"mcp")
+}
+
+fn words(entry: &Map<String, Value>) -> Option<Vec<&str>> {
+    entry.get("args")?.as_array()?.iter().map(Value::as_str).collect()
+}
+
+fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    let after = words.iter().position(|word| *word == name).and_then(|at| words.get(at + 1));
+    let joined = || words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    after.copied().or_else(joined)
+}
+
+fn text_under<'a>(
+    entry: &'a Map<String, Value>,
+    keys: &[&'static str],
+) -> Option<(&'static str, &'a str)> {
+    keys.iter().find_map(|&key| Some((key, entry.get(key)?.as_str()?)))
+}
+
+/// A query, a user or a variable that the client fills in may be a key.
+fn may_hold_a_key(url: &str) -> bool {
+    public_part(url) != url
+}
+
+/// An address up to where a key may stand.
+fn public_part(url: &str) -> String {
+    let end = url.find(['?', '#', '$']).unwrap_or(url.len());
+    let (scheme, rest) = url[..end].split_once("://").unwrap_or(("", &url[..end]));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let user = host.contains('@');
+    let host = host.rsplit('@').next().unwrap_or_default();
+    match end < url.len() || user {
+        true if scheme.is_empty() => format!("{host}{path}…"),
+        true => format!("{scheme}://{host}{path}…"),
+        false => url.to_owned(),
+    }
+}
+
+/// Headers, one a line; nothing if one is no text or would not fit on its line.
+fn header_lines(headers: &Value) -> Option<String> {
+    let lines = headers.as_object()?.iter().map(|(name, value)| {
+        let line = format!("{name}: {}", value.as_str()?);
+        let fits = !line.contains(['\n', '\r']) && !name.contains(':');
+        fits.then_some(line)
+    });
+    Some(lines.collect::<Option<Vec<_>>>()?.join("\n"))
+}

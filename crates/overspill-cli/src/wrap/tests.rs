@@ -1,0 +1,425 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn proxy() -> Proxy {
+    Proxy { program: "/opt/overspill".to_owned(), options: Vec::new() }
+}
+
+fn wrapped(syntax: Syntax, text: &str) -> String {
+    wrap(syntax, text, &proxy(), |_| true).unwrap().text
+}
+
+/// What a configuration becomes; it must come back, with its copy and in its meaning without.
+#[track_caller]
+fn check(syntax: Syntax, before: &str, after: &str) {
+    let got = wrapped(syntax, before);
+    assert_eq!(got, after, "got:\n{got}");
+    assert_eq!(unwrap(syntax, &got, Some(before)).unwrap().text, before);
+    let entries = |text: &str| -> Vec<_> {
+        Document::parse(syntax, text).unwrap().servers().into_iter().map(|it| it.entry).collect()
+    };
+    let undone = unwrap(syntax, &got, None).unwrap().text;
+    for (undone, before) in entries(&undone).iter().zip(entries(before)) {
+        assert!(entry::means_the_same(undone, &before), "{undone:?} from {before:?}");
+    }
+}
+
+#[test]
+fn claude_code() {
+    let before = r#"{
+  "mcpServers": {
+    "files": {
+      "command": "npx",
+      "args": ["-y", "@modelcontextprotocol/server-filesystem", "/srv"],
+      "env": { "DEBUG": "1" }
+    },
+    "git": {
+      "type": "stdio",
+      "command": "/usr/bin/mcp-server-git"
+    },
+    "tickets": {
+      "type": "http",
+      "url": "https://tickets.example.com/mcp",
+      "headers": { "Authorization": "Bearer ${TOKEN}", "X-Team": "a\"b" }
+    }
+  },
+  "other": [1.50, 2e3]
+}
+"#;
+    let after = r#"{
+  "mcpServers": {
+    "files": {
+      "command": "/opt/overspill",
+      "args": ["mcp", "--", "npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv"],
+      "env": { "DEBUG": "1" }
+    },
+    "git": {
+      "type": "stdio",
+      "command": "/opt/overspill",
+      "args": ["mcp", "--", "/usr/bin/mcp-server-git"]
+    },
+    "tickets": {
+      "type": "stdio",
+      "command": "/opt/overspill",
+      "args": ["mcp", "--url", "https://tickets.example.com/mcp"],
+      "env": {
+        "OVERSPILL_MCP_HEADERS": "Authorization: Bearer ${TOKEN}\nX-Team: a\"b"
+      }
+    }
+  },
+  "other": [1.50, 2e3]
+}
+"#;
+    check(Syntax::Json, before, after);
+}
+
+#[test]
+fn comments_and_trailing_commas_of_vs_code() {
+    let before = "{\r\n\t// what we use\r\n\t\"inputs\": [],\r\n\t\"servers\": {\r\n\t\t\"files\": {\r\n\
+        \t\t\t\"command\": \"npx\", /* node */\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"-y\", // yes\r\n\
+        \t\t\t\t\"files\",\r\n\t\t\t],\r\n\t\t},\r\n\t\t\"web\": { \"url\": \"https://a.example/mcp\" }, // far\r\n\t},\r\n}\r\n";
+    let after = "{\r\n\t// what we use\r\n\t\"inputs\": [],\r\n\t\"servers\": {\r\n\t\t\"files\": {\r\n\
+        \t\t\t\"command\": \"/opt/overspill\", /* node */\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"mcp\",\r\n\
+        \t\t\t\t\"--\",\r\n\t\t\t\t\"npx\",\r\n\t\t\t\t\"-y\", // yes\r\n\
+        \t\t\t\t\"files\",\r\n\t\t\t],\r\n\t\t},\r\n\t\t\"web\": {\r\n\t\t\t\"command\": \"/opt/overspill\",\r\n\
+        \t\t\t\"args\": [\"mcp\", \"--url\", \"https://a.example/mcp\"]\r\n\t\t}, // far\r\n\t},\r\n}\r\n";
+    check(Syntax::Json, before, after);
+}
+
+#[test]
+fn codex() {
+    let before = r#"model = "gpt" # the model
+
+[mcp_servers.files] # ours
+command = "npx"  # node
+args = ["-y", "files"]
+
+[mcp_servers.files.env]
+DEBUG = "1"
+
+[mcp_servers.git]
+command = "git-server"
+startup_timeout_sec = 20
+
+[mcp_servers.web]
+# ask for a key
+url = "https://a.example/mcp" # far
+http_headers = { "X-Key" = "k" }
+tool_timeout_sec = 60.5
+
+[mcp_servers.desk]
+url = "https://desk.example/mcp"
+bearer_token_env_var = "DESK_TOKEN"
+
+[tui]
+notifications = true
+"#;
+    let after = r#"model = "gpt" # the model
+
+[mcp_servers.files] # ours
+command = "/opt/overspill"  # node
+args = ["mcp", "--", "npx", "-y", "files"]
+
+[mcp_servers.files.env]
+DEBUG = "1"
+
+[mcp_servers.git]
+command = "/opt/overspill"
+startup_timeout_sec = 20
+args = ["mcp", "--", "git-server"]
+
+[mcp_servers.web]
+tool_timeout_sec = 60.5
+# ask for a key
+command = "/opt/overspill" # far
+args = ["mcp", "--url", "https://a.example/mcp"]
+env = { OVERSPILL_MCP_HEADERS = "X-Key: k" }
+
+[mcp_servers.desk]
+env_vars = ["DESK_TOKEN"]
+command = "/opt/overspill"
+args = ["mcp", "--token-env", "DESK_TOKEN", "--url", "https://desk.example/mcp"]
+
+[tui]
+notifications = true
+"#;
+    check(Syntax::Toml, before, after);
+}
+
+#[test]
+fn every_table_of_servers_is_found() {
+    let server = r#"{"command":"a"}"#;
+    let text = format!(
+        r#"{{"mcpServers":{{"one":{server}}},"mcp":{{"servers":{{"two":{server}}}}},
+        "context_servers":{{"three":{server}}},"projects":{{"/p":{{"mcpServers":{{"four":{server}}}}}}}}}"#
+    );
+    let names = names(Syntax::Json, &text).unwrap();
+    assert_eq!(names, ["one", "two", "three", "/p: four"]);
+    assert_eq!(names.len(), wrapped(Syntax::Json, &text).matches("/opt/overspill").count());
+}
+
+#[test]
+fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
+    for url in [
+        "https://a.example/mcp?key=s3cret",
+        "https://u:s3cret@a.example/mcp",
+        "https://a.example/${s3cret}",
+    ] {
+        let text = json!({"mcpServers": {"a": {
+            "url": url, "headers": {"Authorization": "Bearer s3cret"}, "env": {"KEY": "s3cret"},
+        }}});
+        let changed = wrap(Syntax::Json, &text.to_string(), &proxy(), |_| true).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&changed.text).unwrap();
+        let entry = &value["mcpServers"]["a"];
+        assert_eq!(entry["args"], json!(["mcp"]));
+        assert_eq!(entry["env"]["OVERSPILL_MCP_URL"], url);
+        assert_eq!(entry["env"]["OVERSPILL_MCP_HEADERS"], "Authorization: Bearer s3cret");
+        assert!(!format!("{:?}", changed.servers).contains("s3cret"), "{:?}", changed.servers);
+        let undone = unwrap(Syntax::Json, &changed.text, None).unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&undone.text).unwrap(), text);
+        assert!(!format!("{:?}", undone.servers).contains("s3cret"), "{:?}", undone.servers);
+    }
+}
+
+#[test]
+fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
+    let cases = [
+        (json!({"type": "sse", "url": "https://a.example/"}), Left::ServerSentEvents),
+        (json!({"url": "https://a.example/sse"}), Left::ServerSentEvents),
+        (json!({"url": "https://a.example/", "oauth": {}}), Left::ClientLogin("oauth".to_owned())),
+        (json!({"command": 1}), Left::NoServer),
+        (json!({"disabled": true}), Left::NoServer),
+        (json!({"command": "a", "args": "b"}), Left::NotText("args")),
+        (json!({"url": "https://a.example/", "headers": {"a": 1}}), Left::NotText("headers")),
+        (
+            json!({"url": "https://a.example/", "headers": {"a": "b\nc: d"}}),
+            Left::NotText("headers"),
+        ),
+        (json!({"command": "/x/overspill", "args": ["mcp"]}), Left::OfItsOwn),
+        (json!({"command": "overspill.exe", "args": ["mcp", "--", "a"]}), Left::Already),
+        (
+            json!({"command": "overspill", "args": ["mcp", "--store", "s", "--url=u"]}),
+            Left::Already,
+        ),
+    ];
+    for (entry, why) in cases {
+        let text = json!({"mcpServers": {"a": entry}}).to_string();
+        let changed = wrap(Syntax::Json, &text, &proxy(), |_| true).unwrap();
+        assert_eq!(changed.text, text);
+        assert_eq!(changed.servers[0].after, Err(why));
+    }
+    let twice = r#"{"mcpServers":{"a":{"command":"b","command":"c"}}}"#;
+    let changed = wrap(Syntax::Json, twice, &proxy(), |_| true).unwrap();
+    assert_eq!(changed.servers[0].after, Err(Left::Twice("command".to_owned())));
+}
+
+#[test]
+fn what_was_changed_since_stays_changed() {
+    let copy = r#"{"mcpServers":{
+    "same": {"command":"a",   "args":[ "1" ]},
+    "more": {"command":"b"},
+    "gone": {"command":"c"}
+}}"#;
+    let now = wrapped(Syntax::Json, copy)
+        .replace(r#""--", "b""#, r#""--", "b", "--verbose""#)
+        .replace(r#""gone""#, r#""renamed""#)
+        .replace("{\"mcpServers\":{\n", "{\"mcpServers\":{\n    \"new\":  {\"command\": \"d\"},\n");
+    assert_eq!(
+        unwrap(Syntax::Json, &now, Some(copy)).unwrap().text,
+        r#"{"mcpServers":{
+    "new":  {"command": "d"},
+    "same": {"command":"a",   "args":[ "1" ]},
+    "more": {
+      "command":"b",
+      "args": ["--verbose"]
+    },
+    "renamed": {
+      "command":"c"
+    }
+}}"#
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_by_its_line() {
+    let error = names(Syntax::Json, "{\n  \"mcpServers\": {\n").unwrap_err();
+    assert!(error.contains("line"), "{error}");
+    let error = names(Syntax::Toml, "[mcp_servers\n").unwrap_err();
+    assert!(error.contains("line 1"), "{error}");
+}
+
+/// A server as a client may have it.
+fn entries() -> impl Strategy<Value = serde_json::Value> {
+    let text = "[a-z\"\\\\/é -]{0,8}";
+    let texts = proptest::collection::vec(text, 0..3);
+    let map = || proptest::collection::btree_map("[A-Z-]{1,4}", text, 0..3);
+    let option = proptest::option::of::<BoxedStrategy<Vec<String>>>;
+    let stdio = (text, option(texts.boxed()), proptest::option::of(map()), any::<bool>());
+    let stdio = stdio.prop_map(|(command, args, env, typed)| {
+        let mut entry = json!({"command": command});
+        if typed {
+            entry = json!({"type": "stdio", "disabled": false, "command": entry["command"]});
+        }
+        args.inspect(|args| entry["args"] = json!(args));
+        env.inspect(|env| entry["env"] = json!(env));
+        entry
+    });
+    let key = prop::sample::select(vec!["url", "httpUrl", "serverUrl"]);
+    let url = "https://[a-z]{1,5}\\.example/[a-z]{0,2}(\\?[a-z]=[a-z])?";
+    let http = (key, url, proptest::option::of(map()), proptest::option::of(map()), any::<bool>());
+    let http = http.prop_map(|(key, url, headers, env, typed)| {
+        let mut entry = json!({"timeout": 5});
+        if typed {
+            entry["type"] = json!("http");
+        }
+        env.inspect(|env| entry["env"] = json!(env));
+        entry[key] = json!(url);
+        headers.inspect(|headers| entry["headers"] = json!(headers));
+        entry
+    });
+    let wrapped = prop::sample::select(vec![
+        json!({"command": "/bin/overspill", "args": ["mcp", "--", "x"]}),
+        json!({"command": "overspill", "args": ["mcp", "--url", "https://x.example/"]}),
+    ]);
+    let strange = prop::sample::select(vec![json!(null), json!([]), json!({}), json!("x")]);
+    prop_oneof![4 => stdio, 4 => http, 1 => wrapped, 1 => strange]
+}
+
+/// Writes JSON as people do: with more or fewer blanks, comments and commas.
+fn written(
+    value: &serde_json::Value,
+    taste: &mut impl FnMut(usize) -> usize,
+    line: &str,
+) -> String {
+    let (open, close, parts): (_, _, Vec<String>) = match value {
+        serde_json::Value::Array(items) => {
+            ("[", "]", items.iter().map(|it| written(it, taste, line)).collect())
+        }
+        serde_json::Value::Object(members) => {
+            let blank = ["", " ", "  "][taste(3)];
+            let member = |(key, it): (&String, _)| {
+                format!("{}:{blank}{}", json!(key), written(it, taste, line))
+            };
+            ("{", "}", members.iter().map(member).collect())
+        }
+        other => return other.to_string(),
+    };
+    let gap = |n: usize| match n {
+        0 => String::new(),
+        1 => " ".to_owned(),
+        2 => format!("{line}    "),
+        3 => format!(" // why{line}\t"),
+        _ => format!("{line}{line}  /* so */ "),
+    };
+    let gaps = taste(5);
+    let mut text = open.to_owned();
+    for (i, part) in parts.iter().enumerate() {
+        let comma = if i + 1 < parts.len() || taste(3) == 0 { "," } else { "" };
+        text.push_str(&format!("{}{part}{comma}", gap(gaps)));
+    }
+    text + &gap(gaps) + close
+}
+
+proptest! {
+    #[test]
+    fn unwrap_undoes_wrap(
+        entries in proptest::collection::vec(("[ab]", entries()), 0..4),
+        tastes in proptest::collection::vec(0_usize..60, 1..40),
+        crlf in any::<bool>(),
+        mark in any::<bool>(),
+    ) {
+        let members: Map = entries.into_iter().collect();
+        let value = json!({"a": 1.5, "mcpServers": members, "servers": {"z": {"command": "y"}}});
+        let mut next = tastes.iter().cycle();
+        let mut taste = |n: usize| next.next().unwrap() % n;
+        let mut text = written(&value, &mut taste, if crlf { "\r\n" } else { "\n" });
+        if mark {
+            text.insert(0, '\u{feff}');
+        }
+
+        let once = wrap(Syntax::Json, &text, &proxy(), |_| true).unwrap();
+        prop_assert_eq!(&wrapped(Syntax::Json, &once.text), &once.text, "a second time does nothing");
+        prop_assert_eq!(&unwrap(Syntax::Json, &once.text, Some(&text)).unwrap().text, &text);
+
+        let read = |text: &str| Document::parse(Syntax::Json, text).unwrap().servers();
+        let lost = unwrap(Syntax::Json, &once.text, None).unwrap().text;
+        for ((before, now), undone) in read(&text).iter().zip(read(&once.text)).zip(read(&lost)) {
+            let was_wrapped = entry::unwrap(&before.entry, None, "headers").is_some();
+            let is_server = !was_wrapped && !before.entry.is_empty();
+            let command = now.entry.get("command").and_then(|it| it.as_str());
+            prop_assert_eq!(is_server, command == Some("/opt/overspill"));
+            let url = |entry: &serde_json::Map<String, serde_json::Value>| {
+                ["url", "httpUrl", "serverUrl"].iter().find_map(|key| entry.get(*key).cloned())
+            };
+            if !was_wrapped {
+                prop_assert_eq!(url(&before.entry), url(&undone.entry));
+            }
+            if before.entry.contains_key("command") && !was_wrapped {
+                prop_assert!(entry::means_the_same(&before.entry, &undone.entry));
+            }
+        }
+    }
+}
+
+/// Writes servers as Codex has them, with inner tables inline or under a head of their own.
+fn toml_written(members: &Map, taste: &mut impl FnMut(usize) -> usize) -> String {
+    let mut text = "# ours\nmodel = \"m\"\n\n".to_owned();
+    for (name, entry) in members {
+        let mut below = String::new();
+        text.push_str(&format!("[mcp_servers.{name}]{}\n", ["", " # why", "\n"][taste(3)]));
+        for (key, value) in entry.as_object().into_iter().flatten() {
+            let key = if key == "headers" { "http_headers" } else { key };
+            let blank = ["", " ", "   "][taste(3)];
+            match value {
+                serde_json::Value::Object(inner) => {
+                    let lines = inner.iter().map(|(key, it)| format!("{key:?}{blank}={blank}{it}"));
+                    let lines: Vec<_> = lines.collect();
+                    if taste(2) == 0 {
+                        text.push_str(&format!("{key} = {{ {} }}\n", lines.join(", ")));
+                    } else {
+                        let lines = lines.join(" # so\n");
+                        below.push_str(&format!("[mcp_servers.{name}.{key}]\n{lines}\n\n"));
+                    }
+                }
+                other => {
+                    let comment = ["", " # so", "\n"][taste(3)];
+                    text.push_str(&format!("{key}{blank}={blank}{other}{comment}\n"));
+                }
+            }
+        }
+        text.push_str(&below);
+    }
+    text + "[tui]\nnotifications = true"
+}
+
+proptest! {
+    #[test]
+    fn unwrap_undoes_wrap_in_toml(
+        entries in proptest::collection::vec(("[a-d]", entries()), 0..4),
+        tastes in proptest::collection::vec(0_usize..60, 1..40),
+        crlf in 0..3,
+    ) {
+        let members: Map = entries.into_iter().filter(|(_, entry)| entry.is_object()).collect();
+        let mut next = tastes.iter().cycle();
+        let text = toml_written(&members, &mut |n| next.next().unwrap() % n);
+        let text = match crlf {
+            0 => text,
+            1 => text.replace('\n', "\r\n"),
+            _ => text.replacen('\n', "\r\n", 2),
+        };
+        let once = wrapped(Syntax::Toml, &text);
+        prop_assert_eq!(&wrapped(Syntax::Toml, &once), &once, "a second time does nothing");
+        prop_assert_eq!(&unwrap(Syntax::Toml, &once, Some(&text)).unwrap().text, &text);
+        let since = format!("[mcp_servers.z]\ncommand = \"z\"\n\n{once}").replace("model = \"m\"", "");
+        let undone = unwrap(Syntax::Toml, &since, Some(&text)).unwrap().text;
+        let servers = |text: &str| -> Vec<_> {
+            let servers = Document::parse(Syntax::Toml, text).unwrap().servers().into_iter();
+            servers.map(|it| (it.name, it.entry)).filter(|(name, _)| name != "z").collect()
+        };
+        prop_assert_eq!(servers(&undone), servers(&text), "{}", undone);
+    }
+}
+
+type Map = serde_json::Map<String, serde_json::Value>;

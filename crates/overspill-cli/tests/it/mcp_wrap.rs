@@ -1,0 +1,137 @@
+//! `mcp wrap` and `mcp unwrap`: a client's configuration, changed in its place and back.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use crate::bench::{Bench, assert_picture};
+
+const CONFIG: &str = r#"{
+  // ours
+  "mcpServers": {
+    "files": { "command": "npx", "args": ["-y", "files", "/srv"], "env": { "KEY": "s3cret" } },
+    "web": { "type": "http", "url": "https://web.example/mcp", "headers": { "X-Key": "s3cret" } },
+    "old": { "type": "sse", "url": "https://old.example/sse" },
+  },
+}
+"#;
+
+const WRAP: [&str; 5] = ["mcp", "wrap", "--program", "overspill", "mcp.json"];
+
+#[test]
+fn a_configuration_is_wrapped_and_comes_back() {
+    let bench = Bench::new();
+    let file = bench.write("mcp.json", CONFIG);
+    let copy = bench.path("mcp.json.before-overspill");
+
+    let dry: Vec<_> = WRAP.into_iter().chain(["--dry-run"]).collect();
+    assert_picture!(bench.picture(&dry));
+    assert_eq!(fs::read_to_string(&file).unwrap(), CONFIG, "nothing is done");
+    assert!(!copy.exists());
+
+    assert_picture!(bench.picture(&WRAP));
+    assert_picture!(fs::read_to_string(&file).unwrap());
+    assert_eq!(fs::read_to_string(&copy).unwrap(), CONFIG);
+
+    let wrapped = fs::read(&file).unwrap();
+    assert_picture!(bench.picture(&WRAP));
+    assert_eq!(fs::read(&file).unwrap(), wrapped, "a second time does nothing");
+
+    assert_picture!(bench.picture(&["mcp", "unwrap", "mcp.json"]));
+    assert_eq!(fs::read_to_string(&file).unwrap(), CONFIG);
+    assert!(!copy.exists());
+    assert_picture!(bench.picture(&["mcp", "unwrap", "mcp.json"]));
+}
+
+#[test]
+fn a_server_that_was_added_since_is_wrapped_too_and_everything_comes_back() {
+    let bench = Bench::new();
+    let file = bench.write("mcp.json", CONFIG);
+    bench.stdout(&WRAP);
+    let more = |text: &str| {
+        text.replace("  // ours\n", "  // ours\n  \"servers\": {\"b\": {\"command\":\"b\"}},\n")
+    };
+    fs::write(&file, more(&fs::read_to_string(&file).unwrap())).unwrap();
+    let report = bench.json(&[&WRAP[..], &["--json"]].concat());
+    let after: Vec<_> =
+        report["servers"].as_array().unwrap().iter().map(|it| &it["after"]).collect();
+    assert!(after.iter().any(|after| *after == "overspill mcp -- b"), "{after:?}");
+    bench.stdout(&["mcp", "unwrap", "mcp.json"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), more(CONFIG));
+    assert!(!bench.path("mcp.json.before-overspill").exists());
+}
+
+#[test]
+fn what_was_behind_the_proxy_before_stays_there() {
+    let bench = Bench::new();
+    let own = r#"{"mcpServers": {"a": {"command": "overspill", "args": ["mcp", "--", "a"]}, "b": {"command": "b"}}}"#;
+    let file = bench.write("mcp.json", own);
+    bench.stdout(&WRAP);
+    assert_picture!(bench.picture(&["mcp", "unwrap", "mcp.json"]));
+    assert_eq!(fs::read_to_string(&file).unwrap(), own);
+    let report = bench.json(&["mcp", "unwrap", "mcp.json", "--json"]);
+    assert_eq!(report["servers"][0]["after"], "a", "there is no copy any more");
+}
+
+#[test]
+fn the_json_report_holds_no_secret() {
+    let bench = Bench::new();
+    bench.write("mcp.json", CONFIG);
+    let report = bench.json(&[&WRAP[..], &["--json", "-n", "--only", "web"]].concat());
+    assert_eq!(
+        report["servers"],
+        serde_json::json!([{
+            "name": "web",
+            "before": "https://web.example/mcp  (headers: X-Key)",
+            "after": "overspill mcp --url https://web.example/mcp  (env: OVERSPILL_MCP_HEADERS)",
+            "left": null,
+        }])
+    );
+    assert_eq!((&report["dry_run"], &report["changed"]), (&true.into(), &true.into()));
+}
+
+#[test]
+fn links_and_permissions_stay() {
+    let bench = Bench::new();
+    let real = bench.write("real.json", CONFIG);
+    fs::set_permissions(&real, Permissions::from_mode(0o640)).unwrap();
+    symlink("real.json", bench.path("mcp.json")).unwrap();
+    bench.stdout(&WRAP);
+    assert!(fs::symlink_metadata(bench.path("mcp.json")).unwrap().is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("\"overspill\""));
+    for name in ["real.json", "real.json.before-overspill"] {
+        assert_eq!(fs::metadata(bench.path(name)).unwrap().mode() & 0o777, 0o640, "{name}");
+    }
+}
+
+#[test]
+fn the_servers_get_the_store_and_the_configuration_that_were_named() {
+    let bench = Bench::new();
+    bench.write("mcp.json", r#"{"mcpServers": {"a": {"command": "b"}}}"#);
+    let report = bench.json(&[&WRAP[..], &["--json", "--store", "spilled"]].concat());
+    let store = bench.path("spilled").canonicalize().unwrap_or_else(|_| bench.path("spilled"));
+    let after = format!("overspill mcp --store {} -- b", store.display());
+    assert_eq!(report["servers"][0]["after"], after);
+    assert_eq!(bench.json(&["mcp", "unwrap", "mcp.json", "--json"])["servers"][0]["after"], "b");
+}
+
+#[test]
+fn by_default_the_client_calls_this_very_program() {
+    let bench = Bench::new();
+    bench.write("config.toml", "[mcp_servers.a]\ncommand = \"b\"\n");
+    let report = bench.json(&["mcp", "wrap", "config.toml", "--json"]);
+    let program = fs::canonicalize(crate::bench::OVERSPILL).unwrap();
+    assert_eq!(report["servers"][0]["after"], format!("{} mcp -- b", program.display()));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_mend() {
+    let bench = Bench::new();
+    assert_picture!(bench.picture(&WRAP));
+    bench.write("mcp.json", "{\n  \"mcpServers\": {\n");
+    assert_picture!(bench.picture(&WRAP));
+    bench.write("mcp.json", "{}");
+    assert_picture!(bench.picture(&WRAP));
+    bench.write("mcp.json", CONFIG);
+    assert_picture!(bench.picture(&[&WRAP[..], &["--except", "wen"]].concat()));
+    assert_eq!(bench.output(&WRAP).status.code(), Some(0));
+}

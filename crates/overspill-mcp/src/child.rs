@@ -1,0 +1,357 @@
+//! A server that is a program: started, kept running, and ended with all it started.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncWriteExt, BufReader, BufWriter};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::lines::{self, Line};
+use crate::message::{Id, Kind, Message};
+use crate::router::Mark;
+use crate::server::Transport;
+use crate::session::{Session, ToServer};
+
+/// How long a server may take to end by itself, and again once it is told to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a server that is started again may take to be ready.
+const READY: Duration = Duration::from_secs(30);
+
+/// A server that ran this long was not a failure to start.
+const LASTED: Duration = Duration::from_secs(10);
+
+/// What is waited before a second start in a row; it doubles with each.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+
+/// What is waited at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How much of a server's output is read at once.
+const BUFFER: usize = 256 * 1024;
+
+/// What opened the session, to be said again to a server that is started again.
+#[derive(Debug, Default)]
+struct Handshake {
+    initialize: Option<String>,
+    initialized: Option<String>,
+}
+
+/// Why a server is not spoken to any more.
+#[derive(Debug)]
+enum End {
+    /// The session is over.
+    Closing,
+    /// It ended.
+    Gone(String),
+}
+
+/// A server that is a program, in one session.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    pub(crate) session: Arc<Session>,
+    pub(crate) server: usize,
+    pub(crate) name: String,
+    pub(crate) transport: Transport,
+    pub(crate) queue: mpsc::Receiver<ToServer>,
+    /// What is to be said first once it is started.
+    pub(crate) held: Option<ToServer>,
+}
+
+impl Keeper {
+    /// Keeps the server running until the session ends.
+    pub(crate) async fn keep(mut self) {
+        let mut handshake = Handshake::default();
+        let mut failures = 0;
+        loop {
+            let begun = Instant::now();
+            let why = match self.start() {
+                Ok(child) => match self.serve(child, &mut handshake, failures > 0).await {
+                    End::Closing => return,
+                    End::Gone(why) => why,
+                },
+                Err(error) => format!("{} cannot be started: {error}", self.name),
+            };
+            // What waits here was asked of the server that is gone.
+            while self.queue.try_recv().is_ok() {}
+            self.session.server_gone(self.server, &why).await;
+            failures = if begun.elapsed() > LASTED { 1 } else { failures + 1 };
+            if !self.wait(failures, &why, handshake.initialize.is_some()).await {
+                return;
+            }
+        }
+    }
+
+    /// Waits before the next start; what is asked meanwhile is answered. Whether there is one.
+    async fn wait(&mut self, failures: u32, why: &str, was_open: bool) -> bool {
+        let wait = match failures {
+            0 | 1 => Duration::ZERO,
+            n => FIRST_WAIT.saturating_mul(1 << (n - 2).min(16)).min(LONGEST_WAIT),
+        };
+        let until = tokio::time::Instant::now() + wait;
+        let closing = self.session.closing.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => return false,
+                () = tokio::time::sleep_until(until), if was_open || wait.is_zero() => return true,
+                next = self.queue.recv() => {
+                    let Some(ToServer { text, mark }) = next else { return false };
+                    let left = until.saturating_duration_since(tokio::time::Instant::now());
+                    // Where no session was open, the client's next try starts it.
+                    if left.is_zero() {
+                        self.held = Some(ToServer { text, mark });
+                        return true;
+                    }
+                    let why = format!(
+                        "{why}; it is started again in {:.1} s",
+                        left.as_secs_f64()
+                    );
+                    self.session.not_sent(self.server, &text, &why).await;
+                }
+            }
+        }
+    }
+
+    fn start(&self) -> std::io::Result<Child> {
+        let Transport::Command { command, args, env, cwd } = &self.transport else {
+            return Err(std::io::Error::other("it is no program"));
+        };
+        let mut program = Command::new(command);
+        program
+            .args(args)
+            .envs(env.iter().map(|(key, value)| (key, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            // Its own group, so that what it starts can be ended with it.
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(cwd) = cwd {
+            program.current_dir(cwd);
+        }
+        program.spawn().map_err(|error| explain(&error, command))
+    }
+
+    async fn serve(&mut self, mut child: Child, handshake: &mut Handshake, again: bool) -> End {
+        let group = child.id().and_then(|id| Pid::from_raw(id as i32));
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return End::Gone(format!("{} has no standard input and output", self.name));
+        };
+        let mut input = BufWriter::new(input);
+        let mut output = BufReader::with_capacity(BUFFER, output);
+        if again && handshake.initialize.is_some() {
+            let opened = timeout(READY, self.reopen(&mut input, &mut output, handshake)).await;
+            let closing = self.session.closing.is_cancelled();
+            match opened {
+                Ok(Ok(())) => {}
+                _ if closing => {
+                    end(&mut child, group).await;
+                    return End::Closing;
+                }
+                Ok(Err(why)) => {
+                    let why = self.farewell(&mut child, group, why).await;
+                    return End::Gone(why);
+                }
+                Err(_) => {
+                    end(&mut child, group).await;
+                    return End::Gone(format!("{} was started again and is not ready", self.name));
+                }
+            }
+        }
+        let (session, server, name) = (Arc::clone(&self.session), self.server, self.name.clone());
+        let closing = session.closing.clone();
+        let end_of = {
+            // One that is read to its end: a line that was begun must not be lost.
+            let read = read_all(&session, server, &name, &mut output);
+            tokio::pin!(read);
+            let mut write =
+                Box::pin(write_all(&mut self.held, &mut self.queue, input, handshake, &closing));
+            let mut is_read = false;
+            let end_of = tokio::select! {
+                () = &mut read => {
+                    is_read = true;
+                    End::Gone("it closed its output".to_owned())
+                }
+                ended = child.wait() => {
+                    // What it wrote last is still in the pipe; what it left behind may hold it.
+                    let _ = timeout(GRACE, &mut read).await;
+                    kill_group(group, Signal::TERM);
+                    return End::Gone(describe(&self.name, ended.ok()));
+                }
+                () = &mut write => match closing.is_cancelled() {
+                    true => End::Closing,
+                    false => End::Gone("it closed its input".to_owned()),
+                },
+                () = async {
+                    closing.cancelled().await;
+                    tokio::time::sleep(GRACE).await;
+                } => End::Closing,
+            };
+            // Its input is closed with this; it answers what it was asked before it ends.
+            drop(write);
+            if !is_read {
+                let rest = async {
+                    read.await;
+                    let _ = child.wait().await;
+                };
+                let _ = timeout(GRACE, rest).await;
+            }
+            end_of
+        };
+        match end_of {
+            End::Closing => {
+                end(&mut child, group).await;
+                End::Closing
+            }
+            End::Gone(what) => {
+                let why = self.farewell(&mut child, group, what).await;
+                End::Gone(why)
+            }
+        }
+    }
+
+    /// Ends a server that cannot be spoken to, and says what became of it.
+    async fn farewell(&self, child: &mut Child, group: Option<Pid>, what: String) -> String {
+        match timeout(GRACE, child.wait()).await {
+            Ok(status) => {
+                kill_group(group, Signal::TERM);
+                describe(&self.name, status.ok())
+            }
+            Err(_) => {
+                end(child, group).await;
+                format!("{}: {what}; it was ended", self.name)
+            }
+        }
+    }
+
+    /// Opens the session again with a server that has forgotten it.
+    async fn reopen(
+        &self,
+        input: &mut BufWriter<ChildStdin>,
+        output: &mut BufReader<ChildStdout>,
+        handshake: &Handshake,
+    ) -> Result<(), String> {
+        let Some(initialize) = &handshake.initialize else { return Ok(()) };
+        let id = Id::text("overspill:again");
+        let message = Message::one(initialize.clone()).map_err(|error| error.to_string())?;
+        let failed = |error: std::io::Error| error.to_string();
+        lines::write(input, message.with_id(&id)).await.map_err(failed)?;
+        input.flush().await.map_err(failed)?;
+        loop {
+            let line = lines::read(output).await.map_err(failed)?;
+            let line = line.ok_or("it closed its output before it was ready")?;
+            let Ok(message) = Message::one(line.clone()) else {
+                self.session.server_said(self.server, &self.name, line, None).await;
+                continue;
+            };
+            if let Kind::Response { id: Some(of) } = message.kind()
+                && *of == id
+            {
+                if let Some(error) = message.error() {
+                    return Err(format!("it refused to start again: {error}"));
+                }
+                break;
+            }
+            self.session.server_sent(self.server, message, None).await;
+        }
+        if let Some(initialized) = &handshake.initialized {
+            lines::write(input, initialized.clone()).await.map_err(failed)?;
+            input.flush().await.map_err(failed)?;
+        }
+        self.session.log().say(&format!("{} was started again", self.name));
+        Ok(())
+    }
+}
+
+async fn read_all(
+    session: &Arc<Session>,
+    server: usize,
+    name: &str,
+    output: &mut BufReader<ChildStdout>,
+) {
+    loop {
+        match lines::read_any(output).await {
+            Ok(Some(Line::Whole(line))) => session.server_said(server, name, line, None).await,
+            Ok(Some(Line::Long(skeleton, long))) => {
+                session.longs.add(long);
+                session.server_said(server, name, skeleton, None).await;
+            }
+            Ok(None) => return,
+            Err(error) => {
+                session.log().say(&format!("{name} cannot be read: {error}"));
+                return;
+            }
+        }
+    }
+}
+
+/// Writes what comes until the server takes no more, or the session closes and nothing is left.
+async fn write_all(
+    held: &mut Option<ToServer>,
+    queue: &mut mpsc::Receiver<ToServer>,
+    mut input: BufWriter<ChildStdin>,
+    handshake: &mut Handshake,
+    closing: &CancellationToken,
+) {
+    loop {
+        let next = match held.take() {
+            Some(held) => Some(held),
+            None => tokio::select! {
+                biased;
+                next = queue.recv() => next,
+                () = closing.cancelled() => None,
+            },
+        };
+        let Some(ToServer { text, mark }) = next else { return };
+        match mark {
+            Mark::Plain => {}
+            Mark::Initialize => handshake.initialize = Some(text.clone()),
+            Mark::Initialized => handshake.initialized = Some(text.clone()),
+        }
+        if lines::write(&mut input, text).await.is_err() {
+            return;
+        }
+        if queue.is_empty() && input.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Ends a server and all it started: asks, and then does not ask.
+async fn end(child: &mut Child, group: Option<Pid>) {
+    kill_group(group, Signal::TERM);
+    if timeout(GRACE, child.wait()).await.is_err() {
+        kill_group(group, Signal::KILL);
+        let _ = child.wait().await;
+    }
+}
+
+fn kill_group(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        // If it fails, nobody is left.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+fn describe(name: &str, status: Option<std::process::ExitStatus>) -> String {
+    match status {
+        Some(status) => format!("{name} ended ({status})"),
+        None => format!("{name} ended"),
+    }
+}
+
+fn explain(error: &std::io::Error, command: &Path) -> std::io::Error {
+    let hint = match error.kind() {
+        std::io::ErrorKind::NotFound => "; check its name and PATH",
+        std::io::ErrorKind::PermissionDenied => "; make it executable",
+        _ => "",
+    };
+    std::io::Error::new(error.kind(), format!("{}: {error}{hint}", command.display()))
+}

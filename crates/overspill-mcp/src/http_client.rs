@@ -1,0 +1,445 @@
+//! A server over streamable HTTP: each message is posted, answers come as JSON or as events.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use futures_util::{StreamExt, pin_mut};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use sse_stream::{Sse, SseByteStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::json::Members;
+use crate::message::{Id, Kind, Message};
+use crate::router::Mark;
+use crate::server::Secret;
+use crate::session::{Session, ToServer};
+
+/// How long what is under way may take when the session ends.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// How long a server may take to accept what wants no answer.
+const ACCEPTED: Duration = Duration::from_secs(30);
+
+/// What is waited before a stream is opened again, unless the server says how long; it doubles.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+
+/// What is waited at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How often the stream of an answer is opened again without anything new on it.
+const TRIES: u32 = 5;
+
+/// Characters of what a server says about an error that are passed on.
+const SAID: usize = 500;
+
+const EVENTS: &str = "text/event-stream";
+
+/// A server over HTTP, in one session.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    pub(crate) session: Arc<Session>,
+    pub(crate) server: usize,
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) token: Option<Secret>,
+    pub(crate) headers: Vec<(String, Secret)>,
+    pub(crate) client: Client,
+    pub(crate) link: Mutex<Link>,
+}
+
+/// What the server said when the session was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    session_id: Option<String>,
+    version: Option<String>,
+    initialize: Option<String>,
+    initialized: Option<String>,
+    /// How often it was opened.
+    opened: u64,
+}
+
+/// How far an event stream has been read.
+#[derive(Debug, Default)]
+struct Progress {
+    last_id: Option<String>,
+    retry: Option<Duration>,
+    answered: bool,
+}
+
+/// The client for every session of a proxy.
+pub(crate) fn client() -> Result<Client, reqwest::Error> {
+    // Another part of the program may have chosen one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::builder()
+        .user_agent(concat!("overspill/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT)
+        .build()
+}
+
+impl Connector {
+    /// Passes on what comes until the session ends.
+    pub(crate) async fn keep(self, mut queue: mpsc::Receiver<ToServer>) {
+        let connector = Arc::new(self);
+        let closing = connector.session.closing.clone();
+        let mut under_way = JoinSet::new();
+        loop {
+            let next = tokio::select! {
+                biased;
+                next = queue.recv() => next,
+                Some(_) = under_way.join_next() => continue,
+                () = closing.cancelled() => None,
+            };
+            let Some(ToServer { text, mark }) = next else { break };
+            if mark == Mark::Initialize {
+                connector.link().initialize = Some(text.clone());
+            }
+            match Message::one(text) {
+                Ok(message) if matches!(message.kind(), Kind::Request { .. }) => {
+                    let connector = Arc::clone(&connector);
+                    under_way.spawn(async move { connector.ask(message).await });
+                }
+                // One after another, so that a server is initialized before it is asked.
+                Ok(message) => connector.tell(&message).await,
+                Err(error) => connector.session.log().say(&error.to_string()),
+            }
+            if mark == Mark::Initialized {
+                connector.link().initialized =
+                    Some(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned());
+                let connector = Arc::clone(&connector);
+                under_way.spawn(async move { connector.listen().await });
+            }
+        }
+        // Those that wait for events end with the session; answers may still come.
+        let _ = timeout(GRACE, async { while under_way.join_next().await.is_some() {} }).await;
+        under_way.shutdown().await;
+        connector.hang_up().await;
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request(&self, method: Method) -> RequestBuilder {
+        let mut request = self.client.request(method, &self.url);
+        for (name, value) in &self.headers {
+            request = request.header(name, value.reveal());
+        }
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {}", token.reveal()));
+        }
+        let link = self.link();
+        if let Some(id) = &link.session_id {
+            request = request.header("Mcp-Session-Id", id);
+        }
+        if let Some(version) = &link.version {
+            request = request.header("MCP-Protocol-Version", version);
+        }
+        request
+    }
+
+    async fn post(&self, message: &Message) -> Result<Response, String> {
+        let mut request = self.request(Method::POST);
+        if let Kind::Request { method, .. } | Kind::Notification { method } = message.kind() {
+            let params = Members::of(message.params()).unwrap_or_default();
+            let meta = params.object("_meta").unwrap_or_default();
+            // A revision without sessions says its version with each message, and wants the
+            // beginning of it repeated in headers.
+            if let Some(version) = meta.text("io.modelcontextprotocol/protocolVersion") {
+                request = request.header("MCP-Protocol-Version", version);
+                request = request.header("Mcp-Method", method);
+                if let Some(name) = params.text("name").or_else(|| params.text("uri")) {
+                    request = request.header("Mcp-Name", header_text(&name));
+                }
+            }
+        }
+        let request = request
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream")
+            .body(message.text().to_owned());
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> String {
+        let mut text = format!("{} cannot be reached", self.name);
+        let mut cause: Option<&dyn std::error::Error> = Some(error);
+        while let Some(error) = cause {
+            text.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        text
+    }
+
+    /// Sends what wants no answer.
+    async fn tell(&self, message: &Message) {
+        let sent = match timeout(ACCEPTED, self.post(message)).await {
+            Ok(Ok(response)) if response.status().is_success() => return,
+            Ok(Ok(response)) => format!("{} answered {}", self.name, response.status()),
+            Ok(Err(why)) => why,
+            Err(_) => format!("{} did not take it in time", self.name),
+        };
+        self.session.log().say(&format!("{sent}; a message that wants no answer is dropped"));
+    }
+
+    /// Sends a request and passes on what it brings.
+    async fn ask(&self, message: Message) {
+        let Kind::Request { id, method } = message.kind().clone() else { return };
+        let opens = method == "initialize";
+        let opened = self.link().opened;
+        let mut response = self.post(&message).await;
+        let expired = |response: &Result<Response, String>| matches!(response, Ok(response) if response.status() == StatusCode::NOT_FOUND);
+        if expired(&response) && !opens && self.link().session_id.is_some() {
+            response = match self.reopen(opened).await {
+                Ok(()) => self.post(&message).await,
+                Err(why) => Err(why),
+            };
+        }
+        let answered = match response {
+            Ok(response) => self.take(response, &id, opens).await,
+            Err(why) => Err(why),
+        };
+        if let Err(why) = answered {
+            self.session.not_sent(self.server, message.text(), &why).await;
+        }
+    }
+
+    /// Passes on what came in answer to a request.
+    async fn take(&self, response: Response, id: &Id, opens: bool) -> Result<(), String> {
+        let status = response.status();
+        let header = |name: &str| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        if opens && status.is_success() {
+            self.link().session_id = header("mcp-session-id");
+        }
+        let kind = header("content-type").unwrap_or_default();
+        if status.is_success() && kind.starts_with(EVENTS) {
+            return self.answer_events(response, id, opens).await;
+        }
+        let challenge = header("www-authenticate");
+        let body = response.text().await.map_err(|error| self.unreachable(&error))?;
+        let answers = |message: &Message| {
+            matches!(message.kind(), Kind::Response { id: Some(of) } if of == id)
+                || (message.error().is_some() && !status.is_success())
+        };
+        match Message::parse(body.clone()) {
+            Ok(messages) if messages.iter().any(answers) => {
+                for message in messages {
+                    self.pass_on(message, Some(id), opens).await;
+                }
+                Ok(())
+            }
+            _ if status.is_success() => {
+                Err(format!("{} answered {status} without an answer", self.name))
+            }
+            _ => {
+                let said: String = body.trim().chars().take(SAID).collect();
+                let challenge = challenge.map(|text| format!(" ({text})")).unwrap_or_default();
+                Err(format!("{} answered {status}{challenge}: {said}", self.name))
+            }
+        }
+    }
+
+    async fn pass_on(&self, message: Message, related: Option<&Id>, opens: bool) {
+        if opens && let Some(result) = message.result() {
+            let version = Members::of(result).and_then(|result| result.text("protocolVersion"));
+            let mut link = self.link();
+            link.version = version;
+            link.opened += 1;
+        }
+        let message = match (message.kind(), related) {
+            // An error that does not say what it answers answers what was asked.
+            (Kind::Response { id: None }, Some(id)) => {
+                let error = message.error().unwrap_or("null");
+                let id = id.as_json();
+                let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}");
+                Message::one(text).unwrap_or(message)
+            }
+            _ => message,
+        };
+        self.session.server_sent(self.server, message, related.cloned()).await;
+    }
+
+    /// Reads events until the answer, and takes the stream up again where it breaks off.
+    async fn answer_events(&self, response: Response, id: &Id, opens: bool) -> Result<(), String> {
+        let mut progress = Progress::default();
+        let mut stream = Some(response);
+        let mut tries = 0;
+        loop {
+            if let Some(response) = stream.take() {
+                let before = progress.last_id.clone();
+                self.events(response, Some(id), opens, &mut progress).await;
+                if progress.answered {
+                    return Ok(());
+                }
+                if before != progress.last_id {
+                    tries = 0;
+                }
+            }
+            let Some(last_id) = progress.last_id.clone() else {
+                return Err(format!("{} ended the answer before it was complete", self.name));
+            };
+            if tries == TRIES || self.session.closing.is_cancelled() {
+                return Err(format!("{} broke off its answer and did not go on", self.name));
+            }
+            tries += 1;
+            tokio::time::sleep(progress.retry.unwrap_or_else(|| wait(tries))).await;
+            stream = self.open_events(Some(&last_id)).await.ok();
+        }
+    }
+
+    async fn open_events(&self, last_id: Option<&str>) -> Result<Response, Option<StatusCode>> {
+        let mut request = self.request(Method::GET).header(ACCEPT, EVENTS);
+        if let Some(id) = last_id {
+            request = request.header("Last-Event-ID", id);
+        }
+        let response = request.send().await.map_err(|_| None)?;
+        let is_events = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes()));
+        if response.status().is_success() && is_events {
+            Ok(response)
+        } else {
+            Err(Some(response.status()))
+        }
+    }
+
+    /// Passes on the events of a stream until it ends.
+    async fn events(
+        &self,
+        response: Response,
+        related: Option<&Id>,
+        opens: bool,
+        progress: &mut Progress,
+    ) {
+        let events = SseByteStream::new(response.bytes_stream());
+        pin_mut!(events);
+        loop {
+            let Sse { data, id, retry, .. } = match events.next().await {
+                Some(Ok(event)) => event,
+                Some(Err(error)) => {
+                    self.session.log().say(&format!("{}: a stream broke off: {error}", self.name));
+                    return;
+                }
+                None => return,
+            };
+            if id.is_some() {
+                progress.last_id = id;
+            }
+            if let Some(retry) = retry {
+                progress.retry = Some(Duration::from_millis(retry).min(LONGEST_WAIT));
+            }
+            let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
+            match Message::parse(data) {
+                Ok(messages) => {
+                    for message in messages {
+                        progress.answered |= match (message.kind(), related) {
+                            (Kind::Response { id: Some(of) }, Some(id)) => of == id,
+                            _ => false,
+                        };
+                        self.pass_on(message, related, opens).await;
+                    }
+                }
+                Err(error) => self
+                    .session
+                    .log()
+                    .say(&format!("{} sent something that is skipped: {error}", self.name)),
+            }
+            if progress.answered {
+                return;
+            }
+        }
+    }
+
+    /// Listens for what has to do with no request, as long as the session lasts.
+    async fn listen(&self) {
+        let closing = self.session.closing.clone();
+        let mut progress = Progress::default();
+        let mut failures = 0;
+        let listening = async {
+            loop {
+                match self.open_events(progress.last_id.as_deref()).await {
+                    Ok(response) => {
+                        failures = 0;
+                        self.events(response, None, false, &mut progress).await;
+                    }
+                    // It has no such stream, or not for this session.
+                    Err(Some(status)) if status.is_client_error() => return,
+                    Err(_) => {}
+                }
+                failures += 1;
+                tokio::time::sleep(progress.retry.unwrap_or_else(|| wait(failures))).await;
+            }
+        };
+        tokio::select! {
+            () = listening => {}
+            () = closing.cancelled() => {}
+        }
+    }
+
+    /// Opens the session again with a server that has forgotten it.
+    async fn reopen(&self, opened: u64) -> Result<(), String> {
+        let (initialize, initialized) = {
+            let mut link = self.link();
+            // Another request was faster.
+            if link.opened > opened {
+                return Ok(());
+            }
+            link.session_id = None;
+            (link.initialize.clone(), link.initialized.clone())
+        };
+        let Some(initialize) = initialize else {
+            return Err(format!("{} has forgotten the session", self.name));
+        };
+        let message = Message::one(initialize).map_err(|error| error.to_string())?;
+        let id = Id::text("overspill:again");
+        let message = Message::one(message.with_id(&id)).map_err(|error| error.to_string())?;
+        let response = self.post(&message).await?;
+        let status = response.status();
+        let session_id = response.headers().get("mcp-session-id");
+        let session_id = session_id.and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if !status.is_success() {
+            return Err(format!("{} has forgotten the session and answered {status}", self.name));
+        }
+        // What it says is what it said before.
+        let _ = timeout(ACCEPTED, response.bytes()).await;
+        {
+            let mut link = self.link();
+            link.session_id = session_id;
+            link.opened += 1;
+        }
+        if let Some(initialized) = initialized.and_then(|text| Message::one(text).ok()) {
+            self.tell(&initialized).await;
+        }
+        self.session
+            .log()
+            .say(&format!("{} had forgotten the session; it is open again", self.name));
+        Ok(())
+    }
+
+    /// Tells the server that the session is over.
+    async fn hang_up(&self) {
+        if self.link().session_id.is_some() {
+            // A server need not take it.
+            let _ = timeout(GRACE, self.request(Method::DELETE).send()).await;
+        }
+    }
+}
+
+/// A text as a header can hold it, in the form that the protocol has for others.
+fn header_text(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_safe = is_plain && text.trim() == text && !text.starts_with("=?base64?");
+    if is_safe { text.to_owned() } else { format!("=?base64?{}?=", BASE64.encode(text.as_bytes())) }
+}
+
+fn wait(tries: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(1 << (tries.saturating_sub(1)).min(16)).min(LONGEST_WAIT)
+}

@@ -1,0 +1,207 @@
+//! JSON texts as the spans of their members, and edits spliced between them.
+//!
+//! Reading into values would lose what must be kept: the order of keys, repeated keys, the
+//! spelling of numbers and escapes. A text is taken apart one level at a time, so that what nobody
+//! looks into is stepped over and never held.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The members of an object, in order and with repeated keys.
+#[derive(Debug, Default)]
+pub(crate) struct Members<'t>(Vec<(String, &'t RawValue)>);
+
+impl<'t> Members<'t> {
+    /// The members of the object that `text` is; `None` where it is no object.
+    pub(crate) fn of(text: &'t str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The value of that key as the text spells it. Of repeated keys the last counts, as it does
+    /// for nearly every reader.
+    pub(crate) fn get(&self, key: &str) -> Option<&'t str> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.get())
+    }
+
+    /// The same, if it is not null.
+    pub(crate) fn some(&self, key: &str) -> Option<&'t str> {
+        self.get(key).filter(|value| *value != "null")
+    }
+
+    /// The string under that key, decoded.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        self.get(key).and_then(string)
+    }
+
+    /// The object under that key.
+    pub(crate) fn object(&self, key: &str) -> Option<Self> {
+        self.get(key).and_then(Self::of)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'t str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.get()))
+    }
+}
+
+impl<'de: 't, 't> Deserialize<'de> for Members<'t> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Each)
+    }
+}
+
+/// The elements of the list that `text` is; `None` where it is no list.
+pub(crate) fn items(text: &str) -> Option<Vec<&str>> {
+    let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+    Some(items.into_iter().map(RawValue::get).collect())
+}
+
+/// The text of a string literal; `None` for anything else, and for half a surrogate pair.
+pub(crate) fn string(literal: &str) -> Option<String> {
+    if !literal.starts_with('"') {
+        return None;
+    }
+    serde_json::from_str(literal).ok()
+}
+
+/// The literal of a text.
+pub(crate) fn quote(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Where `part`, a slice of `whole`, is in it.
+pub(crate) fn span(whole: &str, part: &str) -> Range<usize> {
+    let start = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
+    start..start + part.len()
+}
+
+/// The text without the white space between its tokens: equal for two spellings that differ in
+/// nothing else.
+pub(crate) fn packed(text: &str) -> Cow<'_, str> {
+    let is_white = |b: &u8| matches!(b, b' ' | b'\n' | b'\r' | b'\t');
+    if !text.bytes().any(|b| is_white(&b)) {
+        return text.into();
+    }
+    let (mut packed, mut from, mut in_string) = (String::with_capacity(text.len()), 0, false);
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if in_string => at += 1,
+            b'"' => in_string = !in_string,
+            b if !in_string && is_white(&b) => {
+                packed.push_str(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    packed.push_str(&text[from..]);
+    packed.into()
+}
+
+/// What is to stand in the place of some spans of a text.
+#[derive(Debug, Default)]
+pub(crate) struct Edits(Vec<(Range<usize>, String)>);
+
+impl Edits {
+    /// Puts `new` in the place of `span`. Spans must not overlap.
+    pub(crate) fn replace(&mut self, span: Range<usize>, new: impl Into<String>) {
+        self.0.push((span, new.into()));
+    }
+
+    /// Puts `new` in the place of `part`, a slice of `whole`.
+    pub(crate) fn replace_part(&mut self, whole: &str, part: &str, new: impl Into<String>) {
+        self.replace(span(whole, part), new);
+    }
+
+    /// Adds a member to `object`, an object in `whole`, behind those it has.
+    pub(crate) fn add_member(&mut self, whole: &str, object: &str, key: &str, value: &str) {
+        self.add(whole, object, &format!("{}:{value}", quote(key)));
+    }
+
+    /// Adds an element to `list`, a list in `whole`, behind those it has.
+    pub(crate) fn add_item(&mut self, whole: &str, list: &str, item: &str) {
+        self.add(whole, list, item);
+    }
+
+    fn add(&mut self, whole: &str, container: &str, text: &str) {
+        let end = span(whole, container).end.saturating_sub(1);
+        let inside = container.get(1..container.len().saturating_sub(1)).unwrap_or_default();
+        let comma = if inside.trim().is_empty() { "" } else { "," };
+        self.replace(end..end, format!("{comma}{text}"));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text with all of it done.
+    pub(crate) fn apply(mut self, text: &str) -> String {
+        self.0.sort_by_key(|(span, _)| (span.start, span.end));
+        let grown: usize = self.0.iter().map(|(_, new)| new.len()).sum();
+        let cut: usize = self.0.iter().map(|(span, _)| span.len()).sum();
+        let mut out = String::with_capacity((text.len() + grown).saturating_sub(cut));
+        let mut from = 0;
+        for (span, new) in self.0 {
+            out.push_str(text.get(from..span.start).unwrap_or_default());
+            out.push_str(&new);
+            from = from.max(span.end);
+        }
+        out.push_str(text.get(from..).unwrap_or_default());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_keep_their_spelling_and_the_last_of_a_key_counts() {
+        let text = r#"{ "a" : 1.0, "b":[2,  3], "a":1e2 }"#;
+        let members = Members::of(text).unwrap();
+        assert_eq!(members.get("a"), Some("1e2"));
+        assert_eq!(members.get("b"), Some("[2,  3]"));
+        assert_eq!(&text[span(text, members.get("b").unwrap())], "[2,  3]");
+        assert!(Members::of("[1]").is_none());
+    }
+
+    #[test]
+    fn edits_touch_nothing_else() {
+        let text = r#"{ "a": [ ], "b": [1 ] , "c": {"x":1}}"#;
+        let members = Members::of(text).unwrap();
+        let mut edits = Edits::default();
+        edits.add_item(text, members.get("a").unwrap(), "7");
+        edits.add_item(text, members.get("b").unwrap(), "7");
+        edits.add_member(text, members.get("c").unwrap(), "y", "2");
+        edits.add_member(text, text, "d", "null");
+        assert_eq!(edits.apply(text), r#"{ "a": [ 7], "b": [1 ,7] , "c": {"x":1,"y":2},"d":null}"#);
+    }
+
+    #[test]
+    fn packing_leaves_strings_alone() {
+        assert_eq!(packed("{ \"a b\\\" \" :\n[1, 2] }"), "{\"a b\\\" \":[1,2]}");
+        assert_eq!(packed("[1]"), "[1]");
+    }
+}

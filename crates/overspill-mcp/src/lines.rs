@@ -1,0 +1,127 @@
+//! Messages as lines, as the stdio transport has them: of any length.
+
+use crate::long::{LONG, Long, Longs, Spool};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Reads the next line that is not empty, without its line end; `None` at the end.
+///
+/// A line that is no UTF-8 is given as it could be read, for whoever reports it: it is no JSON.
+pub(crate) async fn read<R: AsyncBufRead + Unpin>(
+    reader: &mut R,
+) -> std::io::Result<Option<String>> {
+    loop {
+        let mut line = Vec::new();
+        if reader.read_until(b'\n', &mut line).await? == 0 {
+            return Ok(None);
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let line = String::from_utf8(line)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        return Ok(Some(line));
+    }
+}
+
+/// A line of a server.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// All of it.
+    Whole(String),
+    /// The skeleton of one that lies on disk.
+    Long(String, Long),
+}
+
+/// Reads as [`read`] does, but what is too long to hold goes to disk, as long as that takes it.
+pub(crate) async fn read_any<R: AsyncBufRead + Unpin>(
+    reader: &mut R,
+) -> std::io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    let mut spool: Option<Spool> = None;
+    let mut may_spool = true;
+    loop {
+        let held = reader.fill_buf().await?;
+        if held.is_empty() && line.is_empty() && spool.is_none() {
+            return Ok(None);
+        }
+        let end = memchr::memchr(b'\n', held);
+        let is_over = end.is_some() || held.is_empty();
+        let piece = &held[..end.unwrap_or(held.len())];
+        match spool.take() {
+            // Writing a piece to a file without a name is hardly more than a copy.
+            Some(mut open) => match open.push(piece) {
+                Ok(()) => spool = Some(open),
+                Err(_) => {
+                    line = open.back()?;
+                    line.extend_from_slice(piece);
+                    may_spool = false;
+                }
+            },
+            None => {
+                line.extend_from_slice(piece);
+                if may_spool && line.len() > LONG {
+                    match Spool::new().and_then(|mut open| open.push(&line).map(|()| open)) {
+                        Ok(open) => {
+                            spool = Some(open);
+                            line = Vec::new();
+                        }
+                        Err(_) => may_spool = false,
+                    }
+                }
+            }
+        }
+        let used = piece.len() + usize::from(end.is_some());
+        reader.consume(used);
+        if !is_over {
+            continue;
+        }
+        if let Some(open) = spool {
+            let (skeleton, long) = open.finish();
+            return Ok(Some(Line::Long(skeleton, long)));
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            line.clear();
+            continue;
+        }
+        let line = String::from_utf8(line)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        return Ok(Some(Line::Whole(line)));
+    }
+}
+
+/// Writes a message as a line, and what some of its strings stand for.
+pub(crate) async fn write_long<W: AsyncWrite + Unpin>(
+    writer: &mut W,
+    message: String,
+    longs: &Longs,
+) -> std::io::Result<()> {
+    let Some(long) = longs.of(&message) else { return write(writer, message).await };
+    let line = one_line(message);
+    for piece in long.expand(&line) {
+        writer.write_all(&piece?).await?;
+    }
+    longs.forget(&long);
+    writer.write_all(b"\n").await
+}
+
+/// Writes a message as a line.
+pub(crate) async fn write<W: AsyncWrite + Unpin>(
+    writer: &mut W,
+    message: String,
+) -> std::io::Result<()> {
+    let mut line = one_line(message);
+    line.push('\n');
+    writer.write_all(line.as_bytes()).await
+}
+
+/// The message on one line. Line ends inside it can only stand between tokens; what came over HTTP
+/// may have some.
+pub(crate) fn one_line(message: String) -> String {
+    if memchr::memchr2(b'\n', b'\r', message.as_bytes()).is_none() {
+        return message;
+    }
+    message.replace(['\n', '\r'], " ")
+}

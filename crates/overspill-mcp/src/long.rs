@@ -1,0 +1,409 @@
+//! Lines too long to hold: they lie on disk, and a skeleton of them is in memory.
+//!
+//! In a skeleton, each long string is a short one that stands for it. It is JSON like any other, so
+//! it takes the way of every message; whoever writes it puts the strings back, and whoever reduces
+//! it reads them from the disk.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use data_encoding::HEXLOWER;
+
+/// From so many bytes on, a line goes to disk. What is shorter is quicker in memory, where it takes
+/// about three times as much while it is reduced.
+pub(crate) const LONG: usize = 16 * 1024 * 1024;
+
+/// Strings longer than this stand outside a skeleton.
+const LITERAL: usize = 1024 * 1024;
+
+/// How much is read at once.
+const PIECE: usize = 1024 * 1024;
+
+/// What every string that stands for another begins with. Behind it comes a number that nobody can
+/// guess, so no server can name what is not its own.
+const OPENING: &str = "overspill:long:";
+
+/// A line on disk, and where its long strings are.
+#[derive(Debug)]
+pub(crate) struct Long {
+    token: String,
+    file: File,
+    bytes: u64,
+    /// The literals, quotes included.
+    literals: Vec<Range<u64>>,
+}
+
+/// A line on its way to disk.
+#[derive(Debug)]
+pub(crate) struct Spool {
+    token: String,
+    file: File,
+    bytes: u64,
+    skeleton: Vec<u8>,
+    literals: Vec<Range<u64>>,
+    /// The literal that is being read, or its beginning.
+    held: Vec<u8>,
+    held_from: u64,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Spool {
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut token = [0_u8; 16];
+        getrandom::fill(&mut token).map_err(io::Error::other)?;
+        Ok(Self {
+            token: HEXLOWER.encode(&token),
+            // It has no name, so nothing of it is left whatever happens.
+            file: tempfile::tempfile()?,
+            bytes: 0,
+            skeleton: Vec::new(),
+            literals: Vec::new(),
+            held: Vec::new(),
+            held_from: 0,
+            in_string: false,
+            escaped: false,
+        })
+    }
+
+    /// Takes in the next piece of the line.
+    pub(crate) fn push(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.file.write_all(piece)?;
+        let mut rest = piece;
+        while let Some(&first) = rest.first() {
+            let at = self.bytes + (piece.len() - rest.len()) as u64;
+            if !self.in_string {
+                let until = memchr::memchr(b'"', rest).unwrap_or(rest.len());
+                let (plain, behind) = rest.split_at(until);
+                self.skeleton.extend_from_slice(plain);
+                if let Some(behind) = behind.get(1..) {
+                    self.in_string = true;
+                    self.held_from = at + until as u64;
+                    self.held.clear();
+                    self.held.push(b'"');
+                    rest = behind;
+                } else {
+                    break;
+                }
+            } else if self.escaped {
+                self.hold(&[first]);
+                self.escaped = false;
+                rest = &rest[1..];
+            } else {
+                let Some(until) = memchr::memchr2(b'"', b'\\', rest) else {
+                    self.hold(rest);
+                    break;
+                };
+                self.hold(&rest[..=until]);
+                match rest[until] {
+                    b'\\' => self.escaped = true,
+                    _ => self.close(at + until as u64 + 1),
+                }
+                rest = &rest[until + 1..];
+            }
+        }
+        self.bytes += piece.len() as u64;
+        Ok(())
+    }
+
+    fn hold(&mut self, bytes: &[u8]) {
+        if self.held.len() <= LITERAL {
+            self.held.extend_from_slice(bytes);
+        }
+    }
+
+    fn close(&mut self, end: u64) {
+        self.in_string = false;
+        if self.held.len() <= LITERAL {
+            self.skeleton.extend_from_slice(&self.held);
+            return;
+        }
+        let stand_in = stand_in(&self.token, self.literals.len());
+        self.skeleton.extend_from_slice(stand_in.as_bytes());
+        self.literals.push(self.held_from..end);
+    }
+
+    /// The skeleton, and the line.
+    pub(crate) fn finish(self) -> (String, Long) {
+        let Self { token, file, bytes, mut skeleton, literals, held, in_string, .. } = self;
+        if in_string {
+            skeleton.extend_from_slice(&held);
+        }
+        let skeleton = String::from_utf8(skeleton)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        (skeleton, Long { token, file, bytes, literals })
+    }
+
+    /// The line so far, in memory after all.
+    pub(crate) fn back(mut self) -> io::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.take(self.bytes).read_to_end(&mut line)?;
+        Ok(line)
+    }
+}
+
+fn stand_in(token: &str, n: usize) -> String {
+    format!("\"{OPENING}{token}:{n}\"")
+}
+
+/// Whether a text may have strings that stand for others.
+pub(crate) fn is_in(text: &str) -> bool {
+    memchr::memmem::find(text.as_bytes(), OPENING.as_bytes()).is_some()
+}
+
+impl Long {
+    /// How many bytes the line has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The strings in `text` that stand for others: where they are, and which they are.
+    pub(crate) fn stand_ins(&self, text: &str) -> Vec<(Range<usize>, usize)> {
+        let opening = format!("\"{OPENING}{}:", self.token);
+        let found = memchr::memmem::find_iter(text.as_bytes(), opening.as_bytes());
+        let place = |start: usize| {
+            let rest = &text[start + opening.len()..];
+            let end = rest.find('"')?;
+            let n: usize = rest[..end].parse().ok()?;
+            let end = start + opening.len() + end + 1;
+            (n < self.literals.len()).then_some((start..end, n))
+        };
+        found.filter_map(place).collect()
+    }
+
+    /// Hands out a literal as it is spelled, quotes included, in pieces.
+    pub(crate) fn pieces(&self, n: usize) -> impl Iterator<Item = io::Result<Vec<u8>>> + '_ {
+        let span = self.literals.get(n).cloned().unwrap_or(0..0);
+        let mut at = span.start;
+        std::iter::from_fn(move || {
+            let len = (span.end.saturating_sub(at)).min(PIECE as u64) as usize;
+            if len == 0 {
+                return None;
+            }
+            let mut piece = vec![0; len];
+            let read = self.file.read_exact_at(&mut piece, at);
+            at += len as u64;
+            Some(read.map(|()| piece))
+        })
+    }
+
+    /// The text with every string put back, in pieces.
+    pub(crate) fn expand<'l>(
+        &'l self,
+        text: &'l str,
+    ) -> impl Iterator<Item = io::Result<Vec<u8>>> + 'l {
+        let places = self.stand_ins(text);
+        let last = places.last().map_or(0, |(at, _)| at.end);
+        let mut from = 0;
+        let each = places.into_iter().flat_map(move |(at, n)| {
+            let before = text.as_bytes()[from..at.start].to_vec();
+            from = at.end;
+            std::iter::once(Ok(before)).chain(self.pieces(n))
+        });
+        each.chain(std::iter::once(Ok(text.as_bytes()[last..].to_vec())))
+    }
+}
+
+/// The long lines of a session that are on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Longs(Mutex<HashMap<String, Arc<Long>>>);
+
+impl Longs {
+    fn held(&self) -> MutexGuard<'_, HashMap<String, Arc<Long>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, long: Long) {
+        self.held().insert(long.token.clone(), Arc::new(long));
+    }
+
+    /// The line that strings in this text stand for.
+    pub(crate) fn of(&self, text: &str) -> Option<Arc<Long>> {
+        let held = self.held();
+        if held.is_empty() {
+            return None;
+        }
+        let mut found = memchr::memmem::find_iter(text.as_bytes(), OPENING.as_bytes());
+        found.find_map(|at| {
+            let token = text[at + OPENING.len()..].split(':').next()?;
+            held.get(token).cloned()
+        })
+    }
+
+    /// Forgets a line that has arrived.
+    pub(crate) fn forget(&self, long: &Long) {
+        self.held().remove(&long.token);
+    }
+}
+
+/// Takes the escapes out of a literal that comes in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct Unescape {
+    /// The beginning of an escape whose end has not come yet.
+    pending: Vec<u8>,
+}
+
+/// A literal that is no text: half a surrogate pair, or an escape that JSON does not have.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotText;
+
+impl Unescape {
+    /// The text of the next piece, without the literal's quotes.
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, NotText> {
+        let joined;
+        let mut rest = if self.pending.is_empty() {
+            piece
+        } else {
+            joined = [self.pending.as_slice(), piece].concat();
+            self.pending.clear();
+            &joined[..]
+        };
+        let mut text = Vec::with_capacity(rest.len());
+        while let Some(at) = memchr::memchr(b'\\', rest) {
+            text.extend_from_slice(&rest[..at]);
+            rest = &rest[at..];
+            match escape(rest) {
+                Some(Ok((char, len))) => {
+                    text.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+                    rest = &rest[len..];
+                }
+                Some(Err(wrong)) => return Err(wrong),
+                None => {
+                    self.pending = rest.to_vec();
+                    return Ok(text);
+                }
+            }
+        }
+        text.extend_from_slice(rest);
+        Ok(text)
+    }
+
+    /// The end of the literal.
+    pub(crate) fn finish(&self) -> Result<(), NotText> {
+        if self.pending.is_empty() { Ok(()) } else { Err(NotText) }
+    }
+}
+
+/// The character of the escape at the beginning of `bytes`, and the escape's length; `None` where
+/// more bytes are needed to tell.
+fn escape(bytes: &[u8]) -> Option<Result<(char, usize), NotText>> {
+    let simple = |char| Some(Ok((char, 2)));
+    match bytes.get(1)? {
+        b'n' => simple('\n'),
+        b't' => simple('\t'),
+        b'r' => simple('\r'),
+        b'b' => simple('\u{8}'),
+        b'f' => simple('\u{c}'),
+        b'u' => {
+            let high = match unit(bytes.get(2..6)?) {
+                Some(unit) => unit,
+                None => return Some(Err(NotText)),
+            };
+            if !(0xd800..0xdc00).contains(&high) {
+                return Some(char::from_u32(high).map(|char| (char, 6)).ok_or(NotText));
+            }
+            if bytes.get(6)? != &b'\\' || bytes.get(7)? != &b'u' {
+                return Some(Err(NotText));
+            }
+            let low = unit(bytes.get(8..12)?).filter(|low| (0xdc00..0xe000).contains(low));
+            let joined = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
+            Some(joined.and_then(char::from_u32).map(|char| (char, 12)).ok_or(NotText))
+        }
+        &plain @ (b'"' | b'\\' | b'/') => simple(char::from(plain)),
+        _ => Some(Err(NotText)),
+    }
+}
+
+fn unit(hex: &[u8]) -> Option<u32> {
+    u32::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::json::{quote, string};
+
+    fn spooled(line: &str, piece: usize) -> (String, Long) {
+        let mut spool = Spool::new().unwrap();
+        for piece in line.as_bytes().chunks(piece) {
+            spool.push(piece).unwrap();
+        }
+        spool.finish()
+    }
+
+    fn expanded(long: &Long, text: &str) -> String {
+        let pieces: io::Result<Vec<Vec<u8>>> = long.expand(text).collect();
+        String::from_utf8(pieces.unwrap().concat()).unwrap()
+    }
+
+    #[test]
+    fn a_skeleton_is_small_and_gives_the_line_back() {
+        let text = quote(&"line \"1\"\n\\ é".repeat(200_000));
+        let short = quote(&"x".repeat(1_000));
+        let line = format!(r#"{{"a":{text},"b":[{short},{text}] , "c": "\"\\"}}"#);
+        for piece in [7_777, 1 << 20, line.len()] {
+            let (skeleton, long) = spooled(&line, piece);
+            assert!(skeleton.len() < 2_000, "{}", skeleton.len());
+            assert_eq!(long.stand_ins(&skeleton).len(), 2);
+            assert!(expanded(&long, &skeleton) == line);
+            let longs = Longs::default();
+            assert!(longs.of(&skeleton).is_none());
+            longs.add(long);
+            let long = longs.of(&skeleton).unwrap();
+            longs.forget(&long);
+            assert!(longs.of(&skeleton).is_none());
+        }
+    }
+
+    #[test]
+    fn a_line_that_ends_in_a_string_is_no_json_and_ends_all_the_same() {
+        let (skeleton, _) = spooled("{\"a\":\"b\\", 3);
+        assert_eq!(skeleton, "{\"a\":\"b\\");
+    }
+
+    #[test]
+    fn a_spool_can_be_taken_back() {
+        let mut spool = Spool::new().unwrap();
+        spool.push(b"{\"a\":").unwrap();
+        spool.push(b"1").unwrap();
+        assert_eq!(spool.back().unwrap(), b"{\"a\":1");
+    }
+
+    proptest! {
+        #[test]
+        fn escapes_are_taken_out_wherever_a_piece_ends(
+            text in "[ -~é😀\\n\\t\\x01]{0,60}",
+            unicode in any::<bool>(),
+            piece in 1..9_usize,
+        ) {
+            let mut literal = quote(&text);
+            if unicode {
+                literal = literal.replace('é', "\\u00e9").replace('😀', "\\ud83d\\uDE00");
+            }
+            let inner = &literal[1..literal.len() - 1];
+            let mut unescape = Unescape::default();
+            let mut out = Vec::new();
+            for piece in inner.as_bytes().chunks(piece) {
+                out.extend(unescape.push(piece).unwrap());
+            }
+            unescape.finish().unwrap();
+            prop_assert_eq!(String::from_utf8(out).ok(), string(&literal));
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_no_text() {
+        for literal in ["\\ud800", "\\ud800x y z zzzz", "\\udc00", "\\x", "\\ud800\\u0041"] {
+            let mut unescape = Unescape::default();
+            let pushed = unescape.push(literal.as_bytes());
+            assert!(pushed.is_err() || unescape.finish().is_err(), "{literal}");
+        }
+    }
+}

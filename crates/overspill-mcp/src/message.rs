@@ -1,0 +1,343 @@
+//! One JSON-RPC message: its text as it came, and what its envelope says.
+
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+
+use crate::json::{Edits, Members, items, quote, span, string};
+
+/// An id of a request. Two spellings of one number or string are equal; the spelling is kept.
+#[derive(Debug, Clone, Eq)]
+pub struct Id {
+    spelling: String,
+    /// One spelling for all that are equal.
+    canonical: String,
+}
+
+impl Id {
+    pub(crate) fn of(raw: &str) -> Self {
+        let canonical = match string(raw) {
+            Some(text) => quote(&text),
+            None => match raw.parse::<f64>() {
+                // Up to 2^53 a float says which whole number it is.
+                Ok(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
+                    (number as i64).to_string()
+                }
+                _ => raw.to_owned(),
+            },
+        };
+        Self { spelling: raw.to_owned(), canonical }
+    }
+
+    /// An id that is a string.
+    pub fn text(text: &str) -> Self {
+        Self::of(&quote(text))
+    }
+
+    /// The id as JSON, as it was spelled.
+    pub fn as_json(&self) -> &str {
+        &self.spelling
+    }
+}
+
+impl PartialEq for Id {
+    fn eq(&self, other: &Self) -> bool {
+        self.canonical == other.canonical
+    }
+}
+
+impl Hash for Id {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.canonical.hash(state);
+    }
+}
+
+/// What a message is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Asks for a response under this id.
+    Request {
+        /// The id.
+        id: Id,
+        /// What is asked for.
+        method: String,
+    },
+    /// Asks for nothing.
+    Notification {
+        /// What it tells of.
+        method: String,
+    },
+    /// Answers the request of this id.
+    Response {
+        /// The id; `None` where a server could not tell which request was wrong.
+        id: Option<Id>,
+    },
+}
+
+/// One JSON-RPC message. Its text is never written anew, only edited in places.
+///
+/// ```
+/// use overspill_mcp::{Kind, Message};
+///
+/// let line = r#"{"jsonrpc":"2.0", "id":1.0, "method":"tools/call", "x":2.50}"#;
+/// let message = Message::parse(line.to_owned())?.remove(0);
+/// assert!(matches!(message.kind(), Kind::Request { method, .. } if method == "tools/call"));
+/// assert_eq!(message.text(), line);
+/// # Ok::<(), overspill_mcp::NotAMessage>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    text: String,
+    kind: Kind,
+    id: Range<usize>,
+    /// The span of `params`, `result` or `error`; empty where there is none.
+    body: Range<usize>,
+    is_error: bool,
+}
+
+/// Why a text is no JSON-RPC message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a JSON-RPC message ({what}): {beginning}")]
+pub struct NotAMessage {
+    what: &'static str,
+    beginning: String,
+}
+
+impl Message {
+    /// Reads a message, or the messages of a batch, which protocol revision 2025-03-26 had.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAMessage`] where the text is not JSON, or JSON without a method and without a result.
+    pub fn parse(text: String) -> Result<Vec<Self>, NotAMessage> {
+        if text.trim_start().starts_with('[') {
+            let batch = items(&text).ok_or_else(|| NotAMessage::new("not JSON", &text))?;
+            return batch.into_iter().map(|item| Self::one(item.to_owned())).collect();
+        }
+        Ok(vec![Self::one(text)?])
+    }
+
+    /// Reads one message.
+    ///
+    /// # Errors
+    ///
+    /// As [`Message::parse`], and for a batch.
+    pub fn one(text: String) -> Result<Self, NotAMessage> {
+        let wrong = |what| NotAMessage::new(what, &text);
+        let members = Members::of(&text).ok_or_else(|| wrong("not a JSON object"))?;
+        let id = members.some("id");
+        let at = |part: Option<&str>| part.map_or(0..0, |part| span(&text, part));
+        let (kind, body, is_error) = if let Some(method) = members.text("method") {
+            let kind = match id {
+                Some(id) => Kind::Request { id: Id::of(id), method },
+                None => Kind::Notification { method },
+            };
+            (kind, at(members.some("params")), false)
+        } else if let Some(error) = members.some("error") {
+            (Kind::Response { id: id.map(Id::of) }, at(Some(error)), true)
+        } else if let (Some(result), Some(id)) = (members.get("result"), id) {
+            (Kind::Response { id: Some(Id::of(id)) }, at(Some(result)), false)
+        } else {
+            return Err(wrong("neither a method nor a result"));
+        };
+        let id = at(id);
+        Ok(Self { kind, id, body, is_error, text })
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// The text, as it came.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text, as it came.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// The parameters of a request or notification, as JSON; empty where there are none.
+    pub fn params(&self) -> &str {
+        match self.kind {
+            Kind::Response { .. } => "",
+            _ => &self.text[self.body.clone()],
+        }
+    }
+
+    /// The result of a response, as JSON.
+    pub fn result(&self) -> Option<&str> {
+        match self.kind {
+            Kind::Response { .. } if !self.is_error => Some(&self.text[self.body.clone()]),
+            _ => None,
+        }
+    }
+
+    /// The error of a response, as JSON.
+    pub fn error(&self) -> Option<&str> {
+        self.is_error.then(|| &self.text[self.body.clone()])
+    }
+
+    /// The text with another id.
+    pub fn with_id(&self, id: &Id) -> String {
+        if self.id.is_empty() || &self.text[self.id.clone()] == id.as_json() {
+            return self.text.clone();
+        }
+        let mut edits = Edits::default();
+        edits.replace(self.id.clone(), id.as_json());
+        edits.apply(&self.text)
+    }
+
+    /// The text with other parameters, or another result.
+    pub(crate) fn with_body(&self, body: &str) -> String {
+        let mut edits = Edits::default();
+        edits.replace(self.body.clone(), body);
+        edits.apply(&self.text)
+    }
+}
+
+impl NotAMessage {
+    fn new(what: &'static str, text: &str) -> Self {
+        Self { what, beginning: text.chars().take(200).collect() }
+    }
+}
+
+/// The response that gives `result` to the request of that id.
+pub(crate) fn response(id: &Id, result: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", id.as_json())
+}
+
+/// JSON-RPC's code for what is unknown as a method.
+pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
+/// JSON-RPC's code for parameters that make no sense.
+pub(crate) const INVALID_PARAMS: i32 = -32602;
+/// JSON-RPC's code for what went wrong inside.
+pub(crate) const INTERNAL: i32 = -32603;
+/// MCP's code for a resource that is not there.
+pub(crate) const NO_RESOURCE: i32 = -32002;
+
+/// The response that says what went wrong.
+pub(crate) fn failure(id: &Id, code: i32, what: &str) -> String {
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{{\"code\":{code},\"message\":{}}}}}",
+        id.as_json(),
+        quote(what)
+    )
+}
+
+/// The notification that a request needs no answer any more.
+pub(crate) fn cancelled(id: &Id, why: &str) -> String {
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{},\"reason\":{}}}}}",
+        id.as_json(),
+        quote(why)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// JSON values as programs spell them, white space and odd numbers included.
+    fn value() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            Just("true".to_owned()),
+            "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,9})?(e[+-]?[0-9]{1,2})?",
+            "[ -~é]{0,12}".prop_map(|text| quote(&text)),
+            Just(r#""\u00e9\ud83d\ude00\/""#.to_owned()),
+        ];
+        leaf.prop_recursive(4, 32, 5, |inner| {
+            let white = prop_oneof![Just(""), Just(" "), Just("\t "), Just("\r")];
+            prop_oneof![
+                (proptest::collection::vec(inner.clone(), 0..4), white.clone())
+                    .prop_map(|(items, white)| format!("[{white}{}{white}]", items.join(","))),
+                (proptest::collection::vec(("[a-z_]{1,6}", inner), 0..4), white).prop_map(
+                    |(members, white)| {
+                        let members: Vec<String> = members
+                            .into_iter()
+                            .map(|(key, value)| format!("{white}\"{key}\"{white}:{value}"))
+                            .collect();
+                        format!("{{{}}}", members.join(","))
+                    }
+                ),
+            ]
+        })
+    }
+
+    fn id() -> impl Strategy<Value = String> {
+        prop_oneof![
+            any::<i64>().prop_map(|id| id.to_string()),
+            "[ -~]{0,9}".prop_map(|id| quote(&id)),
+            Just("1.0".to_owned()),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_keeps_its_bytes(
+            id in proptest::option::of(id()),
+            what in 0..4,
+            body in value(),
+            more in value(),
+        ) {
+            let id = id.filter(|_| what != 1).unwrap_or_else(|| "7".to_owned());
+            let text = match what {
+                0 => format!(r#"{{"jsonrpc":"2.0","id": {id},"method":"m/n","params":{body},"x":{more}}}"#),
+                1 => format!(r#"{{"x":{more},"method":"m","params":{body}}}"#),
+                2 => format!(r#"{{ "result":{body},"x":{more} ,"id":{id} }}"#),
+                _ => format!(r#"{{"error":{{"code":1,"data":{body}}},"id":{id},"x":{more}}}"#),
+            };
+            let message = Message::one(text.clone()).unwrap();
+            prop_assert_eq!(message.text(), &text);
+            match message.kind() {
+                Kind::Request { id: read, method } => {
+                    prop_assert!(what == 0 && method == "m/n" && read.as_json() == id);
+                }
+                Kind::Notification { method } => prop_assert!(what == 1 && method == "m"),
+                Kind::Response { id: read } => {
+                    prop_assert!(what > 1 && read.as_ref().map(Id::as_json) == Some(&id));
+                }
+            }
+            if what != 1 {
+                // Under another id and back under its own, nothing has changed.
+                let other = Message::one(message.with_id(&Id::text("overspill:1"))).unwrap();
+                let own = Id::of(&id);
+                prop_assert_eq!(other.with_id(&own), text);
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text in "\\PC{0,80}") {
+            let _ = Message::parse(text);
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_id_are_equal() {
+        assert_eq!(Id::of("1"), Id::of("1.0"));
+        assert_eq!(Id::of("\"a\""), Id::of("\"\\u0061\""));
+        assert_ne!(Id::of("1"), Id::of("\"1\""));
+        assert_ne!(Id::of("9007199254740993"), Id::of("9007199254740992"));
+    }
+
+    #[test]
+    fn a_batch_is_its_messages() {
+        let text = r#"[{"method":"a"}, {"id":1,"method":"b"}]"#;
+        let batch = Message::parse(text.to_owned()).unwrap();
+        assert_eq!(
+            batch.iter().map(Message::text).collect::<Vec<_>>(),
+            [r#"{"method":"a"}"#, r#"{"id":1,"method":"b"}"#]
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_says_so() {
+        for text in ["Server listening", "{}", r#"{"id":1}"#, "7", r#"{"result":1}"#, "", "[1]"] {
+            assert!(Message::parse(text.to_owned()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The front door: servers and a policy, offered over standard input and output or over HTTP.
+
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use overspill::summary::SummaryError;
+use overspill::{BoxFuture, Config, PolicyError, Store, Summarizer, Summary};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::child::Keeper;
+use crate::http_client::{self, Connector};
+use crate::lines;
+use crate::long::Longs;
+use crate::reduce::Reducer;
+use crate::router::Router;
+use crate::server::{Server, Transport};
+use crate::session::{Outgoing, QUEUE, Session};
+
+/// How much of the client's input is read at once.
+const BUFFER: usize = 256 * 1024;
+
+/// How long what is under way may take to be done when a session ends.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Where the proxy says what went wrong and what it did about it: never to the client.
+#[derive(Clone)]
+pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
+
+impl Log {
+    /// Says it through `say`, one line at a time.
+    pub fn new(say: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(say))
+    }
+
+    /// Says nothing.
+    pub fn silent() -> Self {
+        Self::new(|_| {})
+    }
+
+    pub(crate) fn say(&self, what: &str) {
+        (self.0)(what);
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
+    }
+}
+
+/// What a proxy is made of.
+#[non_exhaustive]
+pub struct Options {
+    /// The servers; at least one.
+    pub servers: Vec<Server>,
+    /// The policy and the bounds.
+    pub config: Config,
+    /// Where payloads rest.
+    pub store: Arc<dyn Store>,
+    /// Who writes summaries, for policies that summarize.
+    pub summarizer: Option<Arc<dyn Summarizer>>,
+    /// What every handle begins with.
+    pub run: String,
+    /// Where it says what went wrong.
+    pub log: Log,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("servers", &self.servers).finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// No servers yet, that policy and that store.
+    pub fn new(config: Config, store: Arc<dyn Store>) -> Self {
+        Self {
+            servers: Vec::new(),
+            config,
+            store,
+            summarizer: None,
+            run: "mcp".to_owned(),
+            log: Log::silent(),
+        }
+    }
+}
+
+/// Why a proxy cannot be, or cannot go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ProxyError {
+    /// There is nothing to stand in front of.
+    #[error("no server is named; give a command or a url, or [mcp.servers.NAME] in overspill.toml")]
+    NoServer,
+    /// Two servers have one name.
+    #[error("two servers are named {name:?}; give each a name of its own")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// The policy cannot be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// No connections can be made over HTTP.
+    #[error("the system's certificates cannot be used")]
+    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Reading from or writing to the client failed.
+    #[error("the client cannot be reached any more")]
+    Client(#[source] io::Error),
+}
+
+/// An MCP proxy.
+#[derive(Debug, Clone)]
+pub struct Proxy {
+    servers: Arc<Vec<Server>>,
+    client: reqwest::Client,
+    pub(crate) reducer: Arc<Reducer>,
+    pub(crate) log: Log,
+}
+
+impl Proxy {
+    /// Checks what it is made of.
+    ///
+    /// # Errors
+    ///
+    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], and [`ProxyError::Policy`] as for
+    /// [`overspill::limits::Builder::build`].
+    pub fn new(options: Options) -> Result<Self, ProxyError> {
+        let Options { servers, config, store, summarizer, run, log } = options;
+        if servers.is_empty() {
+            return Err(ProxyError::NoServer);
+        }
+        for (i, server) in servers.iter().enumerate() {
+            if servers[..i].iter().any(|other| other.name == server.name) {
+                return Err(ProxyError::SameName { name: server.name.clone() });
+            }
+        }
+        let summarizer = summarizer.unwrap_or_else(|| Arc::new(NoModel));
+        let reducer = Arc::new(Reducer::new(config, store, summarizer, run)?);
+        let client = http_client::client().map_err(|error| ProxyError::Tls(Box::new(error)))?;
+        Ok(Self { servers: Arc::new(servers), client, reducer, log })
+    }
+
+    /// Opens a session: its servers are started, or will be connected to.
+    pub(crate) fn open(&self, client: mpsc::Sender<Outgoing>) -> Opened {
+        let names: Vec<String> = self.servers.iter().map(|server| server.name.clone()).collect();
+        let (queues, ends): (Vec<_>, Vec<_>) = names.iter().map(|_| mpsc::channel(QUEUE)).unzip();
+        let config = &self.reducer.config().mcp;
+        let takers = config.handle_argument_tools.clone();
+        let reducer = Arc::clone(&self.reducer);
+        let router = Router::new(names, Arc::clone(&reducer), takers, config.resources);
+        let session = Arc::new(Session::new(router, reducer, client, queues, self.log.clone()));
+        let mut keepers = JoinSet::new();
+        for ((server, of), queue) in self.servers.iter().enumerate().zip(ends) {
+            let (session, name, transport) =
+                (Arc::clone(&session), of.name.clone(), of.transport.clone());
+            match transport {
+                Transport::Command { .. } => {
+                    let keeper = Keeper { session, server, name, transport, queue, held: None };
+                    keepers.spawn(keeper.keep());
+                }
+                Transport::Http { url, token, headers } => {
+                    let (client, link) = (self.client.clone(), Mutex::default());
+                    let connector =
+                        Connector { session, server, name, url, token, headers, client, link };
+                    keepers.spawn(connector.keep(queue));
+                }
+            }
+        }
+        Opened { session, keepers }
+    }
+
+    /// Serves one client through `input` and `output`, one message a line, until `input` ends or
+    /// `closing` is cancelled. Every server has ended when it returns.
+    ///
+    /// # Errors
+    ///
+    /// [`ProxyError::Client`] when the client cannot be read or written any more.
+    pub async fn serve<R, W>(
+        &self,
+        input: R,
+        output: W,
+        closing: CancellationToken,
+    ) -> Result<(), ProxyError>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let (client, outgoing) = mpsc::channel(QUEUE);
+        let opened = self.open(client);
+        let mut writer =
+            tokio::spawn(write_all(outgoing, output, Arc::clone(&opened.session.longs)));
+        let mut input = BufReader::with_capacity(BUFFER, input);
+        let mut wrote = None;
+        let read = loop {
+            let line = tokio::select! {
+                () = closing.cancelled() => break Ok(()),
+                done = &mut writer => {
+                    wrote = Some(done);
+                    break Ok(());
+                }
+                line = lines::read(&mut input) => line,
+            };
+            match line {
+                Ok(Some(line)) => opened.session.client_said(line).await,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        opened.close().await;
+        let wrote = match wrote {
+            Some(done) => done,
+            // Whoever wants it to end does not wait for a client that does not read.
+            None => tokio::select! {
+                done = &mut writer => done,
+                () = async {
+                    closing.cancelled().await;
+                    tokio::time::sleep(GRACE).await;
+                } => {
+                    writer.abort();
+                    Ok(Ok(()))
+                }
+            },
+        };
+        read.map_err(ProxyError::Client)?;
+        wrote.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(ProxyError::Client)
+    }
+}
+
+/// An open session and those who keep its servers.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) session: Arc<Session>,
+    keepers: JoinSet<()>,
+}
+
+impl Opened {
+    /// Ends the servers once they have answered, and the session.
+    pub(crate) async fn close(mut self) {
+        // What is being worked on may still have to reach a server.
+        let _ = timeout(GRACE, self.session.settle()).await;
+        self.session.closing.cancel();
+        while self.keepers.join_next().await.is_some() {}
+        self.session.settle().await;
+    }
+}
+
+async fn write_all<W: AsyncWrite + Unpin>(
+    mut outgoing: mpsc::Receiver<Outgoing>,
+    output: W,
+    longs: Arc<Longs>,
+) -> io::Result<()> {
+    let mut output = BufWriter::with_capacity(BUFFER, output);
+    while let Some(next) = outgoing.recv().await {
+        if let Outgoing::Message { text, .. } = next {
+            lines::write_long(&mut output, text, &longs).await?;
+        }
+        if outgoing.is_empty() {
+            output.flush().await?;
+        }
+    }
+    output.flush().await
+}
+
+/// Stands where a model would: it fails, so that the next action of a chain runs.
+#[derive(Debug)]
+pub(crate) struct NoModel;
+
+impl Summarizer for NoModel {
+    fn summarize<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Summary, SummaryError>> {
+        Box::pin(async { Err(SummaryError::new("the proxy has no model to ask")) })
+    }
+}

@@ -1,0 +1,636 @@
+//! Where each message of a session goes: a state machine without I/O.
+//!
+//! A message goes in, effects come out. What is a single server's is forwarded as it is; of
+//! several servers, names are prefixed, lists joined, and the requests they make of the client
+//! told apart.
+
+mod many;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use crate::json::{Edits, Members, quote};
+use crate::listing::{self, ListOf};
+use crate::long;
+use crate::message::{INTERNAL, Id, Kind, Message, cancelled, failure, response};
+use crate::reduce::Reducer;
+use crate::resources::{self, SCHEME, Shelf};
+
+/// Calls that were cancelled are remembered, since their results may come all the same; so many
+/// of them.
+const CANCELLED: usize = 1_024;
+
+/// Addresses of resources and ids of tasks that are remembered with their server, at most.
+const REMEMBERED: usize = 100_000;
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// A server gets this.
+    ToServer { server: usize, text: String, mark: Mark },
+    /// The client gets this.
+    ToClient {
+        text: String,
+        /// The request it answers.
+        answers: Option<Id>,
+        /// The request it has to do with.
+        related: Option<Id>,
+    },
+    /// The client gets this response once what is in it has been reduced.
+    Reduce { message: Message, answers: Id, job: Job },
+    /// The client gets what the read tool answers.
+    ReadTool { id: Id, arguments: String },
+    /// The client gets a stored payload as a resource.
+    ReadResource { id: Id, uri: String },
+    /// A server gets this call once the handles in its arguments have been replaced.
+    Substitute { server: usize, message: Message, id: Id, tool: String },
+    /// Nothing will answer this request any more.
+    Abandoned { id: Id },
+    /// What is gathered must not wait longer than servers may take to start.
+    Deadline { gather: u64 },
+    /// Somebody should know.
+    Log(String),
+}
+
+/// What a message means to whoever keeps a server running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Nothing.
+    Plain,
+    /// It opens a session; a server that is started again needs it again.
+    Initialize,
+    /// So does this.
+    Initialized,
+}
+
+/// What of a response is looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// It is the result of this tool.
+    Tool(String),
+    /// It holds the result of this tool, if it is there already.
+    Task(String),
+    /// It is a resource.
+    Resource,
+}
+
+/// A request that a server has and has not answered.
+#[derive(Debug)]
+struct Call {
+    /// The client's id for it; `None` where the proxy itself asked.
+    client: Option<Id>,
+    what: What,
+    /// The token under which its progress is told.
+    token: Option<Id>,
+    /// Servers to ask next where this one knows nothing, and what to ask them.
+    tries: Option<(Message, VecDeque<usize>)>,
+}
+
+/// What a response is taken for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    Plain,
+    Reduce(Job),
+    List { list: ListOf },
+    Capabilities,
+    Part { gather: u64, opens: bool },
+}
+
+/// A request that a server made of the client.
+#[derive(Debug)]
+struct Ask {
+    server: usize,
+    /// The server's own id for it.
+    original: Id,
+}
+
+/// What several servers answer together.
+#[derive(Debug)]
+struct Gather {
+    id: Id,
+    kind: GatherOf,
+    waiting: HashSet<usize>,
+    results: BTreeMap<usize, String>,
+    errors: BTreeMap<usize, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum GatherOf {
+    Initialize,
+    List(ListOf),
+    /// An empty result, once all have answered.
+    Nothing,
+}
+
+/// A session's state machine.
+#[derive(Debug)]
+pub(crate) struct Router {
+    reducer: Arc<Reducer>,
+    names: Vec<String>,
+    takers: Vec<String>,
+    reads_resources: bool,
+    calls: HashMap<(usize, Id), Call>,
+    cancelled: VecDeque<(usize, Id)>,
+    asks: HashMap<Id, Ask>,
+    /// Progress tokens of servers' requests, as the client knows them.
+    tokens: HashMap<Id, (usize, Id)>,
+    gathers: HashMap<u64, Gather>,
+    next: u64,
+    /// The capabilities of each server that said them.
+    capabilities: Vec<Option<HashSet<String>>>,
+    is_initialized: bool,
+    uris: HashMap<String, usize>,
+    tasks: HashMap<String, (usize, String)>,
+    /// The names of tools on the pages of a list so far.
+    tool_names: HashSet<String>,
+    shelf: Shelf,
+}
+
+impl Router {
+    /// The router of a session with these servers.
+    pub(crate) fn new(
+        names: Vec<String>,
+        reducer: Arc<Reducer>,
+        takers: Vec<String>,
+        reads_resources: bool,
+    ) -> Self {
+        let capabilities = names.iter().map(|_| None).collect();
+        Self {
+            reducer,
+            names,
+            takers,
+            reads_resources,
+            calls: HashMap::new(),
+            cancelled: VecDeque::new(),
+            asks: HashMap::new(),
+            tokens: HashMap::new(),
+            gathers: HashMap::new(),
+            next: 0,
+            capabilities,
+            is_initialized: false,
+            uris: HashMap::new(),
+            tasks: HashMap::new(),
+            tool_names: HashSet::new(),
+            shelf: Shelf::default(),
+        }
+    }
+
+    fn is_many(&self) -> bool {
+        self.names.len() > 1
+    }
+
+    /// Takes in what was stored for this session.
+    pub(crate) fn stored(&mut self, receipts: &[overspill::Receipt]) {
+        self.shelf.add(receipts);
+    }
+
+    /// What a message of the client's asks to be done.
+    pub(crate) fn client_sent(&mut self, message: Message) -> Vec<Effect> {
+        match message.kind().clone() {
+            Kind::Request { id, method } => self.request(id, &method, message),
+            Kind::Notification { method } => self.notification(&method, message),
+            Kind::Response { id } => self.answer(id, message),
+        }
+    }
+
+    /// What a message of a server's asks to be done. `related` is the request it came with, where
+    /// the transport tells.
+    pub(crate) fn server_sent(
+        &mut self,
+        server: usize,
+        message: Message,
+        related: Option<Id>,
+    ) -> Vec<Effect> {
+        match message.kind().clone() {
+            Kind::Request { id, .. } => self.ask(server, id, message, related),
+            Kind::Notification { method } => self.told(server, &method, message, related),
+            Kind::Response { id } => self.response(server, id, message),
+        }
+    }
+
+    /// Answers everything a server was asked, which is gone.
+    pub(crate) fn server_gone(&mut self, server: usize, why: &str) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let mut ids: Vec<Id> =
+            self.calls.keys().filter(|(of, _)| *of == server).map(|(_, id)| id.clone()).collect();
+        ids.sort_by(|a, b| a.as_json().cmp(b.as_json()));
+        for id in ids {
+            effects.extend(self.call_failed(server, &id, why));
+        }
+        let mut asks: Vec<Id> = self
+            .asks
+            .iter()
+            .filter(|(_, ask)| ask.server == server)
+            .map(|(id, _)| id.clone())
+            .collect();
+        asks.sort_by(|a, b| a.as_json().cmp(b.as_json()));
+        for id in asks {
+            self.asks.remove(&id);
+            effects.push(to_client(cancelled(&id, why)));
+        }
+        self.tokens.retain(|_, (of, _)| *of != server);
+        effects
+    }
+
+    /// Answers one request that could not be passed on to a server, or got no answer.
+    pub(crate) fn call_failed(&mut self, server: usize, id: &Id, why: &str) -> Vec<Effect> {
+        let Some(call) = self.calls.remove(&(server, id.clone())) else { return Vec::new() };
+        let was_cancelled = self.forget_cancelled(server, id);
+        if let What::Part { gather, .. } = call.what {
+            return self.part(gather, server, Err(why.to_owned()));
+        }
+        if let Some(effects) = self.next_try(&call) {
+            return effects;
+        }
+        match call.client {
+            Some(id) if !was_cancelled => vec![Effect::ToClient {
+                text: failure(&id, INTERNAL, why),
+                answers: Some(id),
+                related: None,
+            }],
+            _ => Vec::new(),
+        }
+    }
+
+    /// A call was answered without its server.
+    pub(crate) fn answered_here(&mut self, server: usize, id: &Id) {
+        self.calls.remove(&(server, id.clone()));
+        self.forget_cancelled(server, id);
+    }
+
+    fn fresh(&mut self) -> Id {
+        self.next += 1;
+        Id::text(&format!("overspill:{}", self.next))
+    }
+
+    fn request(&mut self, id: Id, method: &str, message: Message) -> Vec<Effect> {
+        let params = Members::of(message.params()).unwrap_or_default();
+        let uri = || params.text("uri").unwrap_or_default();
+        match method {
+            "tools/call"
+                if params.text("name") == Some(self.reducer.limits().read_tool().name.clone()) =>
+            {
+                let arguments = params.some("arguments").unwrap_or("{}").to_owned();
+                return vec![Effect::ReadTool { id, arguments }];
+            }
+            "resources/read" if uri().starts_with(SCHEME) => {
+                return vec![Effect::ReadResource { id, uri: uri() }];
+            }
+            // What is stored never changes, so there is nothing to tell of.
+            "resources/subscribe" | "resources/unsubscribe" if uri().starts_with(SCHEME) => {
+                return vec![answer(id, "{}")];
+            }
+            _ => {}
+        }
+        if self.is_many() {
+            return self.request_of_many(id, method, &message);
+        }
+        let list = ListOf::of_method(method);
+        if let (Some(list @ (ListOf::Resources | ListOf::Templates)), Some(held)) =
+            (list, &self.capabilities[0])
+            && !held.contains("resources")
+        {
+            let result = listing::result(list, &self.own(list), None);
+            return vec![answer(id, &result)];
+        }
+        if list == Some(ListOf::Tools) && params.some("cursor").is_none() {
+            self.tool_names.clear();
+        }
+        let tool = params.text("name").unwrap_or_default();
+        let what = self.what(method, &params, &tool, list);
+        let mark = if method == "initialize" { Mark::Initialize } else { Mark::Plain };
+        self.send(0, id, message, what, mark, None)
+    }
+
+    fn what(&self, method: &str, params: &Members<'_>, tool: &str, list: Option<ListOf>) -> What {
+        let task = || {
+            let id = params.text("taskId").unwrap_or_default();
+            self.tasks.get(&id).map_or_else(|| "task".to_owned(), |(_, tool)| tool.clone())
+        };
+        match (method, list) {
+            ("tools/call", _) => What::Reduce(Job::Tool(tool.to_owned())),
+            ("tasks/result", _) => What::Reduce(Job::Tool(task())),
+            ("tasks/get", _) => What::Reduce(Job::Task(task())),
+            ("resources/read", _) if self.reads_resources => What::Reduce(Job::Resource),
+            ("initialize" | "server/discover", _) => What::Capabilities,
+            (_, Some(list)) => What::List { list },
+            _ => What::Plain,
+        }
+    }
+
+    /// Passes a request on to a server.
+    fn send(
+        &mut self,
+        server: usize,
+        id: Id,
+        message: Message,
+        what: What,
+        mark: Mark,
+        tries: Option<(Message, VecDeque<usize>)>,
+    ) -> Vec<Effect> {
+        let token = Members::of(message.params())
+            .and_then(|params| params.object("_meta"))
+            .and_then(|meta| meta.some("progressToken").map(Id::of));
+        let tool = match &what {
+            What::Reduce(Job::Tool(tool)) if self.may_hold_handle(tool, message.params()) => {
+                Some(tool.clone())
+            }
+            _ => None,
+        };
+        let call = Call { client: Some(id.clone()), what, token, tries };
+        self.calls.insert((server, id.clone()), call);
+        match tool {
+            Some(tool) => vec![Effect::Substitute { server, message, id, tool }],
+            None => vec![Effect::ToServer { server, text: message.into_text(), mark }],
+        }
+    }
+
+    fn may_hold_handle(&self, tool: &str, params: &str) -> bool {
+        self.reducer.may_hold_handle(tool, params)
+    }
+
+    fn notification(&mut self, method: &str, message: Message) -> Vec<Effect> {
+        let mark = match method {
+            "notifications/initialized" => {
+                self.is_initialized = true;
+                Mark::Initialized
+            }
+            _ => Mark::Plain,
+        };
+        let mut effects = Vec::new();
+        if method == "notifications/cancelled"
+            && let Some(id) = request_id(&message)
+        {
+            effects.push(Effect::Abandoned { id: id.clone() });
+            self.note_cancelled(&id);
+            if self.is_many() {
+                effects.extend(self.cancel_in_many(&id, &message));
+                return effects;
+            }
+        }
+        if self.is_many() {
+            effects.extend(self.notification_to_many(method, &message, mark));
+        } else {
+            effects.push(Effect::ToServer { server: 0, text: message.into_text(), mark });
+        }
+        effects
+    }
+
+    /// A call that was cancelled may be answered all the same, and is then reduced all the same.
+    fn note_cancelled(&mut self, id: &Id) {
+        for server in 0..self.names.len() {
+            let key = (server, id.clone());
+            if self.calls.contains_key(&key) {
+                self.cancelled.push_back(key);
+            }
+        }
+        while self.cancelled.len() > CANCELLED {
+            if let Some(key) = self.cancelled.pop_front() {
+                self.calls.remove(&key);
+            }
+        }
+    }
+
+    fn forget_cancelled(&mut self, server: usize, id: &Id) -> bool {
+        let at = self.cancelled.iter().position(|(of, held)| *of == server && held == id);
+        at.and_then(|at| self.cancelled.remove(at)).is_some()
+    }
+
+    /// The client answers a server.
+    fn answer(&mut self, id: Option<Id>, message: Message) -> Vec<Effect> {
+        let Some(ask) = id.as_ref().and_then(|id| self.asks.remove(id)) else {
+            return match (id, self.is_many()) {
+                // An error without an id is all that tells of it.
+                (None, false) => vec![Effect::ToServer {
+                    server: 0,
+                    text: message.into_text(),
+                    mark: Mark::Plain,
+                }],
+                _ => vec![Effect::Log(
+                    "the client answered a request that no server has open; the answer is dropped"
+                        .to_owned(),
+                )],
+            };
+        };
+        let text =
+            if self.is_many() { message.with_id(&ask.original) } else { message.into_text() };
+        vec![Effect::ToServer { server: ask.server, text, mark: Mark::Plain }]
+    }
+
+    /// A server asks the client.
+    fn ask(&mut self, server: usize, id: Id, message: Message, related: Option<Id>) -> Vec<Effect> {
+        let (known, text) = if self.is_many() {
+            let known = self.fresh();
+            (known.clone(), self.ask_of_many(server, &message, &known))
+        } else {
+            (id.clone(), message.into_text())
+        };
+        self.asks.insert(known, Ask { server, original: id });
+        vec![Effect::ToClient { text, answers: None, related }]
+    }
+
+    /// A server tells the client.
+    fn told(
+        &mut self,
+        server: usize,
+        method: &str,
+        message: Message,
+        related: Option<Id>,
+    ) -> Vec<Effect> {
+        let params = Members::of(message.params()).unwrap_or_default();
+        let related = related.or_else(|| {
+            let token = params.some("progressToken").map(Id::of)?;
+            let mut calls = self.calls.iter();
+            calls.find(|(_, call)| call.token.as_ref() == Some(&token))?.1.client.clone()
+        });
+        let mut text = None;
+        if method == "notifications/cancelled"
+            && let Some(raw) = params.some("requestId")
+        {
+            let original = Id::of(raw);
+            let is_it = |ask: &Ask| ask.server == server && ask.original == original;
+            let known = self.asks.iter().find(|(_, ask)| is_it(ask)).map(|(id, _)| id.clone());
+            if let Some(known) = known {
+                self.asks.remove(&known);
+                let mut edits = Edits::default();
+                edits.replace_part(message.text(), raw, known.as_json());
+                text = self.is_many().then(|| edits.apply(message.text()));
+            }
+        }
+        let text = text.unwrap_or_else(|| message.into_text());
+        vec![Effect::ToClient { text, answers: None, related }]
+    }
+
+    /// A server answers.
+    fn response(&mut self, server: usize, id: Option<Id>, message: Message) -> Vec<Effect> {
+        let Some(id) = id else {
+            return vec![to_client(message.into_text())];
+        };
+        let Some(call) = self.calls.remove(&(server, id.clone())) else {
+            if self.is_many() {
+                let name = &self.names[server];
+                return vec![Effect::Log(format!(
+                    "{name} answered a request that nobody made; the answer is dropped"
+                ))];
+            }
+            return vec![Effect::ToClient {
+                text: message.into_text(),
+                answers: Some(id),
+                related: None,
+            }];
+        };
+        self.forget_cancelled(server, &id);
+        if let What::Part { gather, opens } = call.what {
+            return self.part_response(gather, opens, server, &message);
+        }
+        if message.error().is_some()
+            && let Some(effects) = self.next_try(&call)
+        {
+            return effects;
+        }
+        let answers = Some(id.clone());
+        let Some(result) = message.result() else {
+            return vec![Effect::ToClient { text: message.into_text(), answers, related: None }];
+        };
+        let text = match &call.what {
+            What::Reduce(job) => {
+                self.note_task(server, job, result);
+                if !self.reducer.passes(job.tool(), result.len()) || long::is_in(result) {
+                    return vec![Effect::Reduce { answers: id, job: job.clone(), message }];
+                }
+                None
+            }
+            What::Capabilities => {
+                let edited = self.capabilities(server, result);
+                edited.map(|result| message.with_body(&result))
+            }
+            What::List { list } => {
+                let edited = self.list(*list, result);
+                edited.map(|result| message.with_body(&result))
+            }
+            What::Plain | What::Part { .. } => None,
+        };
+        let text = text.unwrap_or_else(|| message.into_text());
+        vec![Effect::ToClient { text, answers, related: None }]
+    }
+
+    /// Asks the next server where one does not know.
+    fn next_try(&mut self, call: &Call) -> Option<Vec<Effect>> {
+        let (message, rest) = call.tries.as_ref()?;
+        let mut rest = rest.clone();
+        let server = rest.pop_front()?;
+        let (id, what) = (call.client.clone()?, call.what.clone());
+        let tries = Some((message.clone(), rest));
+        Some(self.send(server, id, message.clone(), what, Mark::Plain, tries))
+    }
+
+    /// Remembers which server has the task that a call became, and of which tool it is.
+    fn note_task(&mut self, server: usize, job: &Job, result: &str) {
+        if let Job::Tool(tool) = job
+            && memchr::memmem::find(&result.as_bytes()[..result.len().min(4_096)], b"taskId")
+                .is_some()
+            && let Some(task) = Members::of(result).and_then(|members| members.object("task"))
+            && let Some(id) = task.text("taskId")
+            && self.tasks.len() < REMEMBERED
+        {
+            self.tasks.insert(id, (server, tool.clone()));
+        }
+    }
+
+    /// Takes in a server's capabilities, and adds what the proxy itself can.
+    fn capabilities(&mut self, server: usize, result: &str) -> Option<String> {
+        let members = Members::of(result)?;
+        let held = members.some("capabilities")?;
+        let keys: HashSet<String> =
+            Members::of(held)?.iter().map(|(key, _)| key.to_owned()).collect();
+        let has_resources = keys.contains("resources");
+        self.capabilities[server] = Some(keys);
+        if has_resources {
+            return None;
+        }
+        let mut edits = Edits::default();
+        edits.add_member(result, held, "resources", "{}");
+        Some(edits.apply(result))
+    }
+
+    /// Edits a page of a single server's list.
+    fn list(&mut self, list: ListOf, result: &str) -> Option<String> {
+        let (elements, cursor) = listing::page(result, list);
+        let mut edits = Edits::default();
+        if list == ListOf::Tools {
+            for element in elements {
+                let Some(name) = listing::name_of(element, "name") else { continue };
+                if self.reducer.concerns(&name)
+                    && let Some(wider) = listing::with_wider_schema(element)
+                {
+                    edits.replace_part(result, element, wider);
+                }
+                self.tool_names.insert(name);
+            }
+        }
+        let edited = (!edits.is_empty()).then(|| edits.apply(result));
+        if cursor.is_some() {
+            return edited;
+        }
+        let own = self.own(list);
+        if own.is_empty() {
+            return edited;
+        }
+        let result = edited.as_deref().unwrap_or(result);
+        Some(listing::with_elements(result, list, &own))
+    }
+
+    /// What the proxy itself has in a list.
+    fn own(&mut self, list: ListOf) -> Vec<String> {
+        match list {
+            ListOf::Tools => {
+                let wanted = self.reducer.wanted_read_tool();
+                let name = listing::free_name(wanted, |name| self.tool_names.contains(name));
+                // A name that cannot be had leaves the one there was.
+                let _ = self.reducer.rename_read_tool(&name);
+                vec![listing::read_tool(self.reducer.limits().read_tool(), &self.takers)]
+            }
+            ListOf::Resources => self.shelf.list(),
+            ListOf::Templates => vec![resources::template()],
+            ListOf::Prompts | ListOf::Tasks => Vec::new(),
+        }
+    }
+}
+
+impl Job {
+    /// The tool whose bands apply.
+    pub(crate) fn tool(&self) -> &str {
+        match self {
+            Self::Tool(tool) | Self::Task(tool) => tool,
+            Self::Resource => "resources/read",
+        }
+    }
+}
+
+fn to_client(text: String) -> Effect {
+    Effect::ToClient { text, answers: None, related: None }
+}
+
+fn answer(id: Id, result: &str) -> Effect {
+    Effect::ToClient { text: response(&id, result), answers: Some(id), related: None }
+}
+
+fn request_id(message: &Message) -> Option<Id> {
+    Members::of(message.params())?.some("requestId").map(Id::of)
+}
+
+fn remember<V>(map: &mut HashMap<String, V>, key: String, value: V) {
+    if map.len() < REMEMBERED {
+        map.insert(key, value);
+    }
+}
+
+/// A text without what `of` says of one key's value.
+fn with_value(text: &str, value: &str, new: &str) -> String {
+    let mut edits = Edits::default();
+    edits.replace_part(text, value, quote(new));
+    edits.apply(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+//! Messages in, effects out.
+
+use overspill::Config;
+use overspill_store::MemoryStore;
+use proptest::prelude::*;
+
+use super::*;
+use crate::proxy::NoModel;
+
+fn reducer(config: Config) -> Arc<Reducer> {
+    let store = Arc::new(MemoryStore::default());
+    Arc::new(Reducer::new(config, store, Arc::new(NoModel), "run".into()).unwrap())
+}
+
+fn router(names: &[&str]) -> Router {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    Router::new(names, reducer(Config::default()), Vec::new(), false)
+}
+
+fn message(text: &str) -> Message {
+    Message::one(text.to_owned()).unwrap()
+}
+
+/// Effects, one a line: where to, and what.
+fn shown(effects: &[Effect]) -> String {
+    let lines = effects.iter().map(|effect| match effect {
+        Effect::ToServer { server, text, mark: Mark::Plain } => format!("server {server} < {text}"),
+        Effect::ToServer { server, text, mark } => format!("server {server} < {mark:?} {text}"),
+        Effect::ToClient { text, .. } => format!("client < {text}"),
+        Effect::Log(what) => format!("log < {what}"),
+        other => format!("{other:?}"),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn client(router: &mut Router, text: &str) -> String {
+    shown(&router.client_sent(message(text)))
+}
+
+fn server(router: &mut Router, server: usize, text: &str) -> String {
+    shown(&router.server_sent(server, message(text), None))
+}
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}"#;
+
+/// Opens a session with servers that have these capabilities.
+fn opened(names: &[&str], capabilities: &[&str]) -> Router {
+    let mut router = router(names);
+    let effects = router.client_sent(message(INITIALIZE));
+    for effect in effects {
+        let Effect::ToServer { server: of, text, .. } = effect else { continue };
+        let Kind::Request { id, .. } = message(&text).kind().clone() else { panic!("{text}") };
+        let result =
+            format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{}}}"#, capabilities[of]);
+        server(&mut router, of, &response(&id, &result));
+    }
+    router
+}
+
+#[test]
+fn a_single_server_is_spoken_to_as_if_nobody_stood_between() {
+    let mut router = router(&["s"]);
+    let call = r#"{"jsonrpc":"2.0", "id":1.0,"method":"prompts/get","params":{"x":1e2},"z":[]}"#;
+    assert_eq!(client(&mut router, call), format!("server 0 < {call}"));
+    let answer = r#"{ "id" : 1, "result":{"content":[ ],"n":2.50},"jsonrpc":"2.0"}"#;
+    assert_eq!(server(&mut router, 0, answer), format!("client < {answer}"));
+    let ask = r#"{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{}}"#;
+    assert_eq!(server(&mut router, 0, ask), format!("client < {ask}"));
+    let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"role":"assistant"}}"#;
+    assert_eq!(client(&mut router, answer), format!("server 0 < {answer}"));
+    let told = r#"{"jsonrpc":"2.0","method":"notifications/what/ever"}"#;
+    assert_eq!(server(&mut router, 0, told), format!("client < {told}"));
+    assert_eq!(client(&mut router, told), format!("server 0 < {told}"));
+}
+
+#[test]
+fn the_read_tool_is_listed_last_and_keeps_its_name_unless_it_is_taken() {
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let mut router = router(&["s"]);
+    client(&mut router, list);
+    let page = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"read_tool_result"}],"nextCursor":"2"}}"#;
+    assert_eq!(server(&mut router, 0, page), format!("client < {page}"));
+    let next = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"2"}}"#;
+    client(&mut router, next);
+    let page = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"b"}]}}"#;
+    let last = server(&mut router, 0, page);
+    assert!(last.contains(r#"{"name":"b"},{"name":"overspill_read_tool_result","#), "{last}");
+    let call = r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"overspill_read_tool_result","arguments":{"handle":"h"}}}"#;
+    assert!(client(&mut router, call).starts_with("ReadTool"));
+    let call =
+        r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"read_tool_result"}}"#;
+    assert_eq!(client(&mut router, call), format!("server 0 < {call}"));
+}
+
+#[test]
+fn what_is_stored_is_a_resource_even_of_a_server_without_any() {
+    let mut router = opened(&["s"], &[r#"{"tools":{}}"#]);
+    let list = r#"{"jsonrpc":"2.0","id":1,"method":"resources/templates/list"}"#;
+    let listed = client(&mut router, list);
+    assert!(listed.contains("overspill://{+handle}"), "{listed}");
+    let list = r#"{"jsonrpc":"2.0","id":2,"method":"resources/list"}"#;
+    assert_eq!(
+        client(&mut router, list),
+        r#"client < {"jsonrpc":"2.0","id":2,"result":{"resources":[]}}"#
+    );
+    let read =
+        r#"{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"overspill://h"}}"#;
+    assert!(client(&mut router, read).starts_with("ReadResource"));
+}
+
+#[test]
+fn a_result_under_the_smallest_band_passes_and_a_bigger_one_is_looked_at() {
+    let mut router = router(&["s"]);
+    for (id, chars) in [(1, 9_000), (2, 11_000)] {
+        let call = format!(r#"{{"id":{id},"method":"tools/call","params":{{"name":"t"}}}}"#);
+        client(&mut router, &call);
+        let text = "x".repeat(chars);
+        let answer =
+            format!(r#"{{"id":{id},"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#);
+        let effects = router.server_sent(0, message(&answer), None);
+        let is_looked_at = matches!(
+            effects.as_slice(),
+            [Effect::Reduce { job: Job::Tool(tool), .. }] if tool == "t"
+        );
+        assert_eq!(is_looked_at, chars > 10_000);
+        assert!(is_looked_at || shown(&effects) == format!("client < {answer}"));
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_leaves_no_call_open() {
+    let mut router = router(&["s"]);
+    client(&mut router, r#"{"id":7,"method":"tools/call","params":{"name":"t"}}"#);
+    server(&mut router, 0, r#"{"id":"q","method":"roots/list"}"#);
+    let effects = shown(&router.server_gone(0, "s ended (exit status: 3)"));
+    assert_eq!(
+        effects,
+        "client < {\"jsonrpc\":\"2.0\",\"id\":7,\"error\":{\"code\":-32603,\"message\":\"s ended (exit status: 3)\"}}\n\
+         client < {\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":\"q\",\"reason\":\"s ended (exit status: 3)\"}}"
+    );
+    assert!(router.server_gone(0, "again").is_empty());
+    let late = client(&mut router, r#"{"id":"q","result":{"roots":[]}}"#);
+    assert!(late.starts_with("log < "), "{late}");
+}
+
+#[test]
+fn a_cancelled_call_may_be_answered_all_the_same() {
+    let mut router = router(&["s"]);
+    client(&mut router, r#"{"id":7,"method":"tools/call","params":{"name":"t"}}"#);
+    let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":7}}"#;
+    let effects = router.client_sent(message(cancel));
+    assert!(matches!(&effects[0], Effect::Abandoned { id } if id.as_json() == "7"));
+    assert_eq!(shown(&effects[1..]), format!("server 0 < {cancel}"));
+    // A server that is gone answers nothing of what was cancelled.
+    assert!(router.server_gone(0, "gone").is_empty());
+}
+
+#[test]
+fn progress_is_about_the_call_that_gave_its_token() {
+    let mut router = router(&["s"]);
+    client(
+        &mut router,
+        r#"{"id":7,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":"p"}}}"#,
+    );
+    let progress =
+        r#"{"method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
+    let effects = router.server_sent(0, message(progress), None);
+    assert!(matches!(
+        &effects[..],
+        [Effect::ToClient { related: Some(id), .. }] if id.as_json() == "7"
+    ));
+}
+
+#[test]
+fn several_servers_are_one_with_the_oldest_revision() {
+    let mut router = router(&["a", "b"]);
+    let effects = router.client_sent(message(INITIALIZE));
+    assert!(matches!(effects.last(), Some(Effect::Deadline { .. })));
+    let first = r#"{"id":"overspill:2","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"instructions":"Be kind."}}"#;
+    assert_eq!(server(&mut router, 0, first), "");
+    let second = r#"{"id":"overspill:3","result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{},"prompts":{}}}}"#;
+    let answer = server(&mut router, 1, second);
+    assert!(answer.contains(r#""protocolVersion":"2024-11-05""#), "{answer}");
+    assert!(answer.contains(r#""tools":{"listChanged":true}"#), "{answer}");
+    assert!(answer.contains(r#""prompts":{}"#) && answer.contains("a: Be kind."), "{answer}");
+}
+
+#[test]
+fn lists_of_several_servers_are_joined_page_by_page() {
+    let mut router = opened(&["a", "b"], &[r#"{"tools":{}}"#, r#"{"tools":{}}"#]);
+    let effects = router.client_sent(message(r#"{"id":1,"method":"tools/list"}"#));
+    let ids: Vec<Id> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::ToServer { text, .. } => match message(text).kind() {
+                Kind::Request { id, .. } => Some(id.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    server(&mut router, 1, &response(&ids[1], r#"{"tools":[{"name":"y"}]}"#));
+    let page = response(&ids[0], r#"{"tools":[{"name":"x","n":1.0}],"nextCursor":"more"}"#);
+    let answer = server(&mut router, 0, &page);
+    assert!(answer.contains(r#"[{"name":"a__x","n":1.0},{"name":"b__y"}]"#), "{answer}");
+    assert!(!answer.contains("read_tool_result"), "{answer}");
+    let answer = message(answer.strip_prefix("client < ").unwrap());
+    let (_, cursor) = listing::page(answer.result().unwrap(), ListOf::Tools);
+    let next = format!(
+        r#"{{"id":2,"method":"tools/list","params":{{"cursor":{}}}}}"#,
+        quote(&cursor.unwrap())
+    );
+    let effects = router.client_sent(message(&next));
+    let [Effect::ToServer { server: 0, text, .. }] = &effects[..] else { panic!("{effects:?}") };
+    assert!(text.contains(r#"{"cursor":"more"}"#), "{text}");
+    let Kind::Request { id, .. } = message(text).kind().clone() else { panic!("{text}") };
+    let answer = server(&mut router, 0, &response(&id, r#"{"tools":[]}"#));
+    assert!(answer.contains(r#""name":"read_tool_result""#), "{answer}");
+}
+
+#[test]
+fn a_call_reaches_the_server_its_prefix_names() {
+    let mut router = opened(&["a", "b"], &["{}", "{}"]);
+    let call = r#"{"id":1,"method":"tools/call","params":{"x":1.0,"name":"b__y"}}"#;
+    assert_eq!(
+        client(&mut router, call),
+        r#"server 1 < {"id":1,"method":"tools/call","params":{"x":1.0,"name":"y"}}"#
+    );
+    let answer = r#"{"id":1,"result":{"content":[]}}"#;
+    assert_eq!(server(&mut router, 1, answer), format!("client < {answer}"));
+    let unknown = client(&mut router, r#"{"id":2,"method":"tools/call","params":{"name":"z"}}"#);
+    assert!(unknown.contains("Unknown tool: z"), "{unknown}");
+}
+
+#[test]
+fn a_cancelled_call_is_cancelled_where_it_is() {
+    let mut router = opened(&["a", "b"], &["{}", "{}"]);
+    client(&mut router, r#"{"id":1,"method":"tools/call","params":{"name":"b__y"}}"#);
+    let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#;
+    let effects = router.client_sent(message(cancel));
+    assert_eq!(shown(&effects[1..]), format!("server 1 < {cancel}"));
+}
+
+#[test]
+fn requests_of_several_servers_are_told_apart() {
+    let mut router = opened(&["a", "b"], &["{}", "{}"]);
+    let ask = r#"{"id":1,"method":"roots/list","params":{"_meta":{"progressToken":5}}}"#;
+    let known: Vec<Message> = (0..2)
+        .map(|of| {
+            let text = server(&mut router, of, ask);
+            message(text.strip_prefix("client < ").unwrap())
+        })
+        .collect();
+    let ids: Vec<Id> = known
+        .iter()
+        .map(|message| match message.kind() {
+            Kind::Request { id, .. } => id.clone(),
+            _ => panic!("{message:?}"),
+        })
+        .collect();
+    assert_ne!(ids[0], ids[1]);
+    let token = Members::of(known[1].params()).unwrap().object("_meta").unwrap();
+    let progress = format!(
+        r#"{{"method":"notifications/progress","params":{{"progressToken":{},"progress":1}}}}"#,
+        token.get("progressToken").unwrap()
+    );
+    assert_eq!(
+        client(&mut router, &progress),
+        r#"server 1 < {"method":"notifications/progress","params":{"progressToken":5,"progress":1}}"#
+    );
+    assert_eq!(
+        client(&mut router, &response(&ids[1], r#"{"roots":[]}"#)),
+        r#"server 1 < {"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#
+    );
+}
+
+#[test]
+fn one_server_that_fails_does_not_take_the_others_down() {
+    let mut router = router(&["a", "b"]);
+    router.client_sent(message(INITIALIZE));
+    router.server_gone(0, "a cannot be started");
+    let answer = r#"{"id":"overspill:3","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
+    let effects = server(&mut router, 1, answer);
+    assert!(effects.contains("client < ") && effects.contains("log < a: a cannot"), "{effects}");
+    let list = client(&mut router, r#"{"id":1,"method":"tools/list"}"#);
+    assert!(list.starts_with("server 1 < ") && !list.contains("server 0"), "{list}");
+}
+
+#[test]
+fn a_server_that_takes_its_time_joins_later() {
+    let mut router = router(&["a", "b"]);
+    let effects = router.client_sent(message(INITIALIZE));
+    let Some(Effect::Deadline { gather }) = effects.last() else { panic!("{effects:?}") };
+    let answer =
+        r#"{"id":"overspill:3","result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
+    server(&mut router, 1, answer);
+    assert!(shown(&router.deadline(*gather)).contains("client < "));
+    client(&mut router, r#"{"method":"notifications/initialized"}"#);
+    let late = r#"{"id":"overspill:2","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
+    let effects = server(&mut router, 0, late);
+    assert!(effects.contains("server 0 < Initialized"), "{effects}");
+    assert!(effects.contains("notifications/tools/list_changed"), "{effects}");
+}
+
+#[test]
+fn who_has_a_resource_is_found_out() {
+    let resources = r#"{"resources":{}}"#;
+    let mut router = opened(&["a", "b", "c"], &[resources, "{}", resources]);
+    let read = r#"{"id":1,"method":"resources/read","params":{"uri":"file:///x"}}"#;
+    assert_eq!(client(&mut router, read), format!("server 0 < {read}"));
+    let error = r#"{"id":1,"error":{"code":-32002,"message":"none"}}"#;
+    assert_eq!(server(&mut router, 0, error), format!("server 2 < {read}"));
+    assert_eq!(server(&mut router, 2, error), format!("client < {error}"));
+}
+
+proptest! {
+    #[test]
+    fn every_request_is_answered_once_under_its_own_id(
+        ids in proptest::collection::vec(prop_oneof![
+            (0..5_i64).prop_map(|id| id.to_string()),
+            "[a-c]{1,2}".prop_map(|id| format!("\"{id}\"")),
+        ], 1..12),
+        order in proptest::collection::vec(any::<prop::sample::Index>(), 12),
+        dies in any::<bool>(),
+    ) {
+        let mut router = opened(&["a", "b"], &["{}", "{}"]);
+        let mut open: Vec<(usize, Id)> = Vec::new();
+        for (i, id) in ids.iter().enumerate() {
+            let id = Id::of(id);
+            // An id is used again only once it is free.
+            if open.iter().any(|(_, held)| *held == id) {
+                continue;
+            }
+            let to = i % 2;
+            let name = ["a__t", "b__t"][to];
+            let call = format!(
+                r#"{{"id":{},"method":"tools/call","params":{{"name":"{name}"}}}}"#,
+                id.as_json()
+            );
+            let effects = router.client_sent(message(&call));
+            let is_right = matches!(&effects[..], [Effect::ToServer { server, .. }] if *server == to);
+            prop_assert!(is_right);
+            open.push((to, id));
+        }
+        let mut answered = Vec::new();
+        let mut left = open.clone();
+        for at in order {
+            if left.len() < 2 {
+                break;
+            }
+            let (of, id) = left.swap_remove(at.index(left.len()));
+            let effects = router.server_sent(of, message(&response(&id, r#"{"content":[]}"#)), None);
+            let [Effect::ToClient { answers: Some(id), .. }] = &effects[..] else {
+                panic!("{effects:?}");
+            };
+            answered.push(id.clone());
+        }
+        if dies {
+            for of in 0..2 {
+                for effect in router.server_gone(of, "gone") {
+                    let Effect::ToClient { answers: Some(id), .. } = effect else { continue };
+                    answered.push(id);
+                }
+            }
+            prop_assert_eq!(answered.len(), open.len());
+        }
+        for id in &answered {
+            prop_assert!(open.iter().any(|(_, held)| held == id));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What goes wrong is said, and nothing hangs.
+
+use std::io;
+use std::sync::Arc;
+
+use overspill::store::{BlobName, ByteRange, Slice, Stage, StoreError};
+use overspill::{BoxFuture, Config, Store};
+use overspill_mcp::{CancellationToken, Options, Proxy, Server};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+use crate::client::{Said, connect, proxy, text, within};
+use crate::peer::{lines, process};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
+    let said = Said::default();
+    let connected = connect(proxy(&[("s", process())], "", &said)).await;
+    let error = connected.call("die", json!({})).await.unwrap_err().to_string();
+    assert!(error.contains("s ended (exit status: 3)"), "{error}");
+    let answer = connected.call("lines", json!({ "n": 1 })).await.unwrap();
+    assert_eq!(text(&answer), lines(1));
+    assert!(said.all().contains("s was started again"), "{}", said.all());
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_among_messages_is_skipped() {
+    let said = Said::default();
+    let connected = connect(proxy(&[("s", process())], "", &said)).await;
+    assert_eq!(text(&connected.call("garbage", json!({})).await.unwrap()), "done");
+    assert!(said.all().contains("Listening on port 80"), "{}", said.all());
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_a_server_started_outlives_the_session() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    let pid = text(&connected.call("sleeper", json!({})).await.unwrap());
+    let is_alive = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // One that has ended and that nobody has asked about yet is a zombie.
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    assert!(is_alive());
+    connected.close().await;
+    let ended = async {
+        while is_alive() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_of_any_length_passes_a_client_that_reads_slowly() {
+    let proxy = proxy(&[("s", process())], "enabled = false", &Said::default());
+    let (mut near, far) = tokio::io::duplex(1_000);
+    let (input, output) = tokio::io::split(far);
+    let closing = CancellationToken::new();
+    let served = tokio::spawn(async move { proxy.serve(input, output, closing).await });
+    let n = 1_000_000;
+    let messages = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" } } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": { "name": "lines", "arguments": { "n": n } } }),
+    ];
+    for message in messages {
+        near.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+    let mut reader = BufReader::with_capacity(1_000, near);
+    let mut line = String::new();
+    let answer: Value = loop {
+        line.clear();
+        within(reader.read_line(&mut line)).await.unwrap();
+        let message: Value = serde_json::from_str(&line).unwrap();
+        if message["id"] == 2 {
+            break message;
+        }
+    };
+    assert!(answer["result"]["content"][0]["text"] == lines(n).as_str());
+    drop(reader);
+    within(served).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_asked_before_the_input_ended_is_answered() {
+    let proxy = proxy(&[("s", process())], "", &Said::default());
+    let (mut near, far) = tokio::io::duplex(1 << 20);
+    let (input, output) = tokio::io::split(far);
+    let served =
+        tokio::spawn(async move { proxy.serve(input, output, CancellationToken::new()).await });
+    let initialize = json!({ "jsonrpc": "2.0", "id": "a", "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" } } });
+    near.write_all(format!("{initialize}\n").as_bytes()).await.unwrap();
+    near.shutdown().await.unwrap();
+    let mut all = String::new();
+    within(near.read_to_string(&mut all)).await.unwrap();
+    let answer: Value = serde_json::from_str(&all).unwrap();
+    assert_eq!(answer["id"], "a");
+    within(served).await.unwrap().unwrap();
+}
+
+/// A store on a disk that is full.
+#[derive(Debug)]
+struct Full;
+
+impl Store for Full {
+    fn stage(&self) -> BoxFuture<'_, Result<Box<dyn Stage>, StoreError>> {
+        Box::pin(async { Err(StoreError::Full(io::Error::from_raw_os_error(28))) })
+    }
+
+    fn read<'a>(
+        &'a self,
+        name: &'a BlobName,
+        _: ByteRange,
+    ) -> BoxFuture<'a, Result<Slice, StoreError>> {
+        Box::pin(async move { Err(StoreError::NotFound { name: name.to_string() }) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_fails_no_call() {
+    let said = Said::default();
+    let mut options = Options::new(Config::default(), Arc::new(Full));
+    options.servers = vec![Server { name: "s".to_owned(), transport: process() }];
+    options.log = said.log();
+    let connected = connect(Proxy::new(options).unwrap()).await;
+    let view = text(&connected.call("lines", json!({ "n": 5_000 })).await.unwrap());
+    assert!(view.contains("nothing was stored") || view.contains("not stored"), "{view}");
+    assert!(
+        view.starts_with("line 0 ") && view.ends_with("line 4999 of a long result\n"),
+        "{view}"
+    );
+    assert!(said.all().contains("the store is full"), "{}", said.all());
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_call_reaches_the_server() {
+    let proxy = proxy(&[("s", process())], "", &Said::default());
+    let (near, far) = tokio::io::duplex(1 << 20);
+    let (input, output) = tokio::io::split(far);
+    let closing = CancellationToken::new();
+    let on_close = closing.clone();
+    let served = tokio::spawn(async move { proxy.serve(input, output, on_close).await });
+    let (reader, mut writer) = tokio::io::split(near);
+    let messages = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" } } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "hang" } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" }),
+    ];
+    for message in messages {
+        writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+    // The server goes on, and what was cancelled holds nothing up.
+    let mut lines = BufReader::new(reader).lines();
+    loop {
+        let line = within(lines.next_line()).await.unwrap().unwrap();
+        if serde_json::from_str::<Value>(&line).unwrap()["id"] == 3 {
+            break;
+        }
+    }
+    closing.cancel();
+    within(served).await.unwrap().unwrap();
+}

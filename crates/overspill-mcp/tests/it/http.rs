@@ -1,0 +1,264 @@
+//! Over streamable HTTP, in front and behind.
+
+use std::net::SocketAddr;
+
+use overspill::config::McpListen;
+use overspill_mcp::{CancellationToken, Listen, Proxy, ProxyError, Secret, Transport};
+use reqwest::{Client, StatusCode};
+use rmcp::ServiceExt;
+use rmcp::transport::StreamableHttpClientTransport;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::client::{Said, call, proxy, read_back, text, within};
+use crate::peer::{self, lines, process};
+
+/// The proxy, listening.
+struct Listening {
+    address: SocketAddr,
+    closing: CancellationToken,
+    served: JoinHandle<Result<(), ProxyError>>,
+}
+
+async fn listening(proxy: Proxy, listen: Listen) -> Listening {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let closing = CancellationToken::new();
+    let on_close = closing.clone();
+    let served = tokio::spawn(async move { proxy.serve_http(listener, listen, on_close).await });
+    Listening { address, closing, served }
+}
+
+impl Listening {
+    fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    async fn close(self) {
+        self.closing.cancel();
+        within(self.served).await.unwrap().unwrap();
+    }
+}
+
+fn defaults() -> Listen {
+    Listen::new(&McpListen::default(), None)
+}
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
+
+fn post(client: &Client, url: &str, body: impl Into<String>) -> reqwest::RequestBuilder {
+    client
+        .post(url)
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .body(body.into())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_in_front_and_behind_loses_nothing() {
+    let behind = Transport::http(peer::over_http().await);
+    for transport in [behind, process()] {
+        let listening =
+            listening(proxy(&[("s", transport)], "", &Said::default()), defaults()).await;
+        let url = listening.url();
+        let client = within(().serve(StreamableHttpClientTransport::from_uri(url))).await.unwrap();
+        let tools = within(client.list_all_tools()).await.unwrap();
+        assert_eq!(tools.last().unwrap().name, "read_tool_result");
+        let short = call(&client, "lines", json!({ "n": 10 })).await.unwrap();
+        assert_eq!(text(&short), lines(10));
+        let view = text(&call(&client, "lines", json!({ "n": 20_000 })).await.unwrap());
+        assert_eq!(read_back(&client, "read_tool_result", &view).await, lines(20_000));
+        drop(client);
+        listening.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_no_business_here_is_refused() {
+    let token = Some(Secret::new("t0ken"));
+    let listen = Listen::new(
+        &McpListen { hosts: vec!["proxy.example".into()], ..McpListen::default() },
+        token,
+    );
+    let listening = listening(proxy(&[("s", process())], "", &Said::default()), listen).await;
+    let (client, url) = (Client::new(), listening.url());
+    let sent = |headers: &[(&str, &str)]| {
+        let mut request = post(&client, &url, INITIALIZE);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        async move { within(request.send()).await.unwrap() }
+    };
+    let bearer = ("authorization", "Bearer t0ken");
+    let refused = sent(&[]).await;
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(refused.headers()["www-authenticate"], "Bearer");
+    assert_eq!(sent(&[("authorization", "Bearer wrong")]).await.status(), StatusCode::UNAUTHORIZED);
+    let foreign = [("origin", "https://evil.example"), bearer];
+    assert_eq!(sent(&foreign).await.status(), StatusCode::FORBIDDEN);
+    let rebound = [("host", "evil.example"), bearer];
+    assert_eq!(sent(&rebound).await.status(), StatusCode::FORBIDDEN);
+    for allowed in [("origin", "http://localhost:3000"), ("host", "proxy.example:8080")] {
+        assert_eq!(sent(&[allowed, bearer]).await.status(), StatusCode::OK, "{allowed:?}");
+    }
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_and_bodies_are_bounded() {
+    let listen =
+        Listen::new(&McpListen { max_sessions: 1, max_body: 1_000, ..McpListen::default() }, None);
+    let listening = listening(proxy(&[("s", process())], "", &Said::default()), listen).await;
+    let (client, url) = (Client::new(), listening.url());
+    let first = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    let session = first.headers()["mcp-session-id"].clone();
+    assert!(within(first.text()).await.unwrap().contains("\"serverInfo\""));
+    let second = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    assert_eq!(second.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let long = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(2_000));
+    let long = within(post(&client, &url, long).send()).await.unwrap();
+    assert_eq!(long.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let gone = client.delete(&url).header("mcp-session-id", &session);
+    assert_eq!(within(gone.send()).await.unwrap().status(), StatusCode::OK);
+    let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
+    let late = post(&client, &url, ping).header("mcp-session-id", &session);
+    assert_eq!(within(late.send()).await.unwrap().status(), StatusCode::NOT_FOUND);
+    let without = within(post(&client, &url, ping).send()).await.unwrap();
+    assert_eq!(without.status(), StatusCode::BAD_REQUEST);
+    let garbage = within(post(&client, &url, "{").send()).await.unwrap();
+    assert_eq!(garbage.status(), StatusCode::BAD_REQUEST);
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_whose_stream_broke_off_is_read_on_another() {
+    let listening = listening(proxy(&[("s", process())], "", &Said::default()), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    let session = opened.headers()["mcp-session-id"].clone();
+    within(opened.text()).await.unwrap();
+    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"lines","arguments":{"n":2}}}"#;
+    let answered =
+        within(post(&client, &url, call).header("mcp-session-id", &session).send()).await.unwrap();
+    let body = within(answered.text()).await.unwrap();
+    let id = body.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned();
+    let (stream, _) = id.split_once('-').unwrap();
+    let again = client
+        .get(&url)
+        .header("mcp-session-id", &session)
+        .header("accept", "text/event-stream")
+        .header("last-event-id", format!("{stream}-0"));
+    let again = within(within(again.send()).await.unwrap().text()).await.unwrap();
+    let data = again.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+    let message: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(message["result"]["content"][0]["text"], lines(2).as_str());
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_without_sessions_share_a_server() {
+    let listening = listening(proxy(&[("s", process())], "", &Said::default()), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    // The server's own revision has sessions, so one message opens it for all.
+    let ping = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+    let sent = |id: &'static str| {
+        let request = post(&client, &url, ping(id)).header("mcp-protocol-version", "2026-07-28");
+        async move { within(within(request.send()).await.unwrap().text()).await.unwrap() }
+    };
+    let (first, second, third) = tokio::join!(sent("1"), sent("1"), sent("\"a\""));
+    assert!(first.contains(r#""id":1"#) && second.contains(r#""id":1"#), "{first} {second}");
+    assert!(third.contains(r#""id":"a""#), "{third}");
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_reached_is_told_of() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = format!("http://{}/mcp", listener.local_addr().unwrap());
+    drop(listener);
+    let listening =
+        listening(proxy(&[("s", Transport::http(nobody))], "", &Said::default()), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    let answer = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    let body = within(answer.text()).await.unwrap();
+    assert!(body.contains("s cannot be reached"), "{body}");
+    listening.close().await;
+}
+
+/// A server that breaks off its streams and forgets its sessions.
+async fn forgetful() -> String {
+    use axum::extract::Request;
+    use axum::http::{HeaderMap, Method};
+    use axum::response::{IntoResponse, Response};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static SESSIONS: AtomicU32 = AtomicU32::new(0);
+    async fn answer(request: Request) -> Response {
+        let header = |headers: &HeaderMap, name: &str| {
+            headers.get(name).map(|value| value.to_str().unwrap().to_owned())
+        };
+        let events = [("content-type", "text/event-stream")];
+        let json = [("content-type", "application/json")];
+        let (parts, body) = request.into_parts();
+        if parts.method == Method::GET {
+            return match header(&parts.headers, "last-event-id").as_deref() {
+                Some("7") => {
+                    let result = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"at last"}]}}"#;
+                    (events, format!("id: 8\ndata: {result}\n\n")).into_response()
+                }
+                _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+            };
+        }
+        let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let result = |result: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, message["id"])
+        };
+        match (message["method"].as_str(), message["params"]["name"].as_str()) {
+            (Some("initialize"), _) => {
+                let session = SESSIONS.fetch_add(1, Ordering::SeqCst).to_string();
+                let headers =
+                    [("content-type", "application/json"), ("mcp-session-id", session.as_str())];
+                let said = result(
+                    r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"f","version":"1"}}"#,
+                );
+                (headers, said).into_response()
+            }
+            (_, Some("break off")) => (events, "id: 7\nretry: 1\ndata:\n\n").into_response(),
+            (_, Some("forget"))
+                if header(&parts.headers, "mcp-session-id").as_deref() == Some("0") =>
+            {
+                StatusCode::NOT_FOUND.into_response()
+            }
+            (_, Some(_)) => {
+                (json, result(r#"{"content":[{"type":"text","text":"again"}]}"#)).into_response()
+            }
+            _ => StatusCode::ACCEPTED.into_response(),
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = axum::Router::new().route("/", axum::routing::any(answer));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    format!("http://{address}/")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_off_is_taken_up_and_what_is_forgotten_is_opened_again() {
+    let said = Said::default();
+    let behind = Transport::http(forgetful().await);
+    let listening = listening(proxy(&[("s", behind)], "", &said), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    let session = opened.headers()["mcp-session-id"].clone();
+    within(opened.text()).await.unwrap();
+    for (name, id, expected) in [("break off", 2, "at last"), ("forget", 3, "again")] {
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
+        let call = post(&client, &url, call.to_string()).header("mcp-session-id", &session);
+        let body = within(within(call.send()).await.unwrap().text()).await.unwrap();
+        assert!(body.contains(expected), "{name}: {body}");
+    }
+    assert!(said.all().contains("it is open again"), "{}", said.all());
+    listening.close().await;
+}

@@ -1,0 +1,125 @@
+//! A server made with the official SDK, as a process of its own and over HTTP.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{RoleServer, ServerHandler, ServiceExt};
+use serde_json::{Value, json};
+
+/// The server.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer;
+
+/// Lines that are told apart.
+pub(crate) fn lines(n: u64) -> String {
+    (0..n).map(|i| format!("line {i} of a long result\n")).collect()
+}
+
+fn text(text: impl Into<String>) -> Value {
+    json!({ "content": [{ "type": "text", "text": text.into() }] })
+}
+
+impl ServerHandler for Peer {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let schema = json!({ "type": "object" });
+        let tools = ["lines", "structured", "echo", "die", "garbage", "sleeper", "hang"];
+        let tool = |name: &str| {
+            let mut tool = json!({ "name": name, "inputSchema": schema });
+            if name == "structured" {
+                tool["outputSchema"] = json!({
+                    "type": "object",
+                    "properties": { "rows": { "type": "array", "items": { "type": "integer" } } },
+                    "required": ["rows"],
+                    "additionalProperties": false
+                });
+            }
+            serde_json::from_value::<Tool>(tool).unwrap()
+        };
+        Ok(ListToolsResult::with_all_items(tools.map(tool).to_vec()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let n = arguments["n"].as_u64().unwrap_or(3);
+        let result = match request.name.as_ref() {
+            "lines" => text(lines(n)),
+            "structured" => {
+                let rows = json!({ "rows": (0..n).collect::<Vec<_>>() });
+                json!({ "content": [{ "type": "text", "text": rows.to_string() }], "structuredContent": rows })
+            }
+            "echo" => text(arguments["text"].as_str().unwrap_or_default().len().to_string()),
+            "die" => std::process::exit(3),
+            "garbage" => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(b"Listening on port 80\n\xff\xfe\n{\"half\": \n").unwrap();
+                out.flush().unwrap();
+                text("done")
+            }
+            "sleeper" => {
+                #[expect(clippy::zombie_processes, reason = "that it outlives this is the point")]
+                let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+                text(child.id().to_string())
+            }
+            "hang" => {
+                context.ct.cancelled().await;
+                text("cancelled")
+            }
+            other => return Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
+        };
+        Ok(serde_json::from_value::<CallToolResult>(result).unwrap().into())
+    }
+}
+
+/// Not a test: the server over standard input and output, in a process of its own.
+#[test]
+#[ignore = "it is the process that other tests start"]
+fn server_process() {
+    // The test harness has written to standard output already.
+    std::io::stdout().write_all(b"\n").unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let service = Peer.serve(rmcp::transport::stdio()).await.unwrap();
+        service.waiting().await.unwrap();
+    });
+    std::process::exit(0);
+}
+
+/// How that process is started.
+pub(crate) fn process() -> overspill_mcp::Transport {
+    overspill_mcp::Transport::command(
+        std::env::current_exe().unwrap(),
+        ["peer::server_process", "--exact", "--ignored", "--nocapture", "-q"],
+    )
+}
+
+/// The server over HTTP, at the address that is given back.
+pub(crate) async fn over_http() -> String {
+    let service: StreamableHttpService<Peer, LocalSessionManager> = StreamableHttpService::new(
+        || Ok(Peer),
+        Arc::default(),
+        StreamableHttpServerConfig::default(),
+    );
+    let routes = axum::Router::new().nest_service("/mcp", service);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    format!("http://{address}/mcp")
+}
