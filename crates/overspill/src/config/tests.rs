@@ -473,3 +473,63 @@ fn the_guides_examples_are_sound() {
         assert!(Config::parse("example", text).is_ok(), "{text}\n{}", errors(text));
     }
 }
+
+/// Every key of the MCP proxy.
+const MCP: &str = r#"[mcp]
+max_error = "200KB"
+resources = true
+handle_arguments = ["write_*"]
+bare_handles = true
+max_argument = "1MB"
+
+[mcp.listen]
+token_env = "T"
+hosts = ["a.example"]
+max_body = "2MB"
+max_sessions = 3
+
+[mcp.servers.files]
+command = "npx"
+args = ["-y", "files"]
+cwd = "/srv"
+env = { "A.B" = "c" }
+
+[mcp.servers.tickets]
+url = "https://a.example/mcp"
+token_env = "U"
+headers = { X-Team = "core" }
+"#;
+
+#[test]
+fn what_is_shown_of_mcp_servers_means_the_same() {
+    let config = parse(MCP);
+    let again = parse(&config.to_string());
+    assert_eq!(again.mcp.servers, config.mcp.servers);
+    assert_eq!(again.mcp.listen, config.mcp.listen);
+    assert_eq!(again.to_string(), config.to_string());
+    let mcp = &config.mcp;
+    assert_eq!((mcp.max_error, mcp.max_argument), (200_000, 1_000_000));
+    assert!(mcp.resources && mcp.bare_handles);
+    assert!(mcp.handle_arguments.as_ref().is_some_and(|tools| tools.applies_to("write_file")));
+    assert!(parse("").mcp.handle_arguments.is_none());
+}
+
+#[test]
+fn mcp_servers_that_make_no_sense_are_refused() {
+    for (text, said) in [
+        ("[mcp.servers.a]\nargs = []", "lacks command or url"),
+        ("[mcp.servers.a]\ncommand = \"a\"\nurl = \"https://a\"", "has a command and a url"),
+        ("[mcp.servers.a]\nurl = \"a.example\"", "which is no address"),
+        (
+            "[mcp.servers.a]\nurl = \"https://a\"\nargs = [\"x\"]",
+            "belongs to a server with a command",
+        ),
+        ("[mcp.servers.\"a b\"]\ncommand = \"a\"", "cannot stand before the names of tools"),
+        ("[mcp.listen]\nmax_sessions = 0", "so nobody could connect"),
+        ("[mcp]\nmax_error = \"much\"", "which is no size"),
+        ("[mcp]\nservers = 1", "must be a table"),
+    ] {
+        let errors = errors(text);
+        assert!(errors.contains(said), "{text}: {errors}");
+    }
+}
