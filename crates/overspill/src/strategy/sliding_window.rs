@@ -108,6 +108,7 @@ impl Strategy for SlidingWindow {
         let cut = self.keep.safe_cutoff(draft);
         let first = first_user(draft).filter(|_| self.keep_first_user);
         let enough = self.until.map(|limit| limit.tokens(draft.scene().budget));
+        let before = draft.clone();
         for message in (0..cut.0).map(MessageId) {
             if enough.is_some_and(|enough| draft.tokens() <= enough) {
                 break;
@@ -124,6 +125,10 @@ impl Strategy for SlidingWindow {
                     draft.drop_entry(entry);
                 }
             }
+        }
+        // What was cleared before may weigh less than the words that tell of its leaving.
+        if draft.tokens() > before.tokens() {
+            *draft = before;
         }
         done()
     }

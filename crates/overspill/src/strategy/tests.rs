@@ -864,6 +864,25 @@ mod made_of_others {
     }
 }
 
+#[test]
+fn turns_that_were_cleared_stay_where_telling_of_them_takes_more_room() {
+    let script = |results: usize| {
+        let turns: String = (0..results)
+            .map(|turn| format!("a call c{turn} bash {{}}\nt ret c{turn} line*1000\n"))
+            .collect();
+        Script::new(&format!("u go\n{turns}u on\n"))
+    };
+    let tiers = |until| -> Tiered {
+        let clear = ClearToolResults { keep_pairs: 0, ..ClearToolResults::default() };
+        let slide = SlidingWindow { keep: Keep::Messages(1), ..SlidingWindow::default() };
+        Tiered { tiers: vec![Arc::new(clear), Arc::new(slide)], target: Limit::Tokens(until) }
+    };
+    let changes = |results: usize| script(results).plan(&tiers(0)).edits().len();
+    // One marker takes less room than a note; ten markers and their calls take more.
+    assert_eq!(changes(1), 1);
+    assert!(changes(10) > 10);
+}
+
 mod cost_gate {
     use super::*;
 
