@@ -324,6 +324,10 @@ impl Line {
             if let Some(data) = event.data {
                 self.api.read_event(data.trim(), answer)?;
             }
+            // Whatever becomes of the connection then, the answer is there.
+            if answer.is_ended() {
+                break;
+            }
         }
         Ok(())
     }
