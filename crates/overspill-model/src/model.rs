@@ -390,7 +390,10 @@ impl Line {
         let builder = Client::builder()
             .user_agent(concat!("overspill/", env!("CARGO_PKG_VERSION")))
             // A redirect would take the key to another host.
-            .redirect(redirect::Policy::none());
+            .redirect(redirect::Policy::none())
+            // A connection lives on the runtime that opened it. Kept for the next summary, it would
+            // hang where that runtime is there and nobody runs it.
+            .pool_max_idle_per_host(0);
         let builder = if self.base_url.is_local() { builder.no_proxy() } else { builder };
         let client =
             builder.build().map_err(|error| ModelError::NoClient { source: error.into() })?;
