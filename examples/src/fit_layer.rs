@@ -19,8 +19,8 @@ use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Body, Method, Request, Response};
 use tower::{Layer, Service};
 
-/// Of how many conversations the plans are remembered. One that is forgotten is planned anew,
-/// which costs a prompt cache and nothing else.
+/// How many states of conversations are remembered by their plans. One that is forgotten is
+/// planned anew, which costs a prompt cache and nothing else.
 const CONVERSATIONS: usize = 64;
 
 /// Fits each request to Chat Completions and Responses, streamed or not; others pass.
@@ -152,6 +152,7 @@ impl Fit {
 
     async fn conversation(&self, whole: Conversation) -> Option<Bytes> {
         let (mut plans, mut current) = self.again(&whole);
+        let known = plans.len();
         let fitted = self.fitter.fit(&self.run, &current.history(), &Occasion::default()).await;
         for warning in &fitted.warnings {
             tracing::warn!(%warning, "a request could not be made as small as it should be");
@@ -165,19 +166,21 @@ impl Fit {
                 Err(error) => tracing::warn!(%error, "a plan was refused"),
             }
         }
-        if plans.is_empty() {
+        if plans.len() > known {
+            let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+            settled.push_back(plans);
+            if settled.len() > CONVERSATIONS {
+                settled.pop_front();
+            }
+        } else if plans.is_empty() {
             return None;
-        }
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        settled.push_back(plans);
-        if settled.len() > CONVERSATIONS {
-            settled.pop_front();
         }
         Some(current.to_bytes())
     }
 
     /// Applies what was settled for this conversation before. Plans name messages by position and
-    /// digest, so those of another conversation are refused.
+    /// digest, so those of another conversation are refused. They stay for other requests of this
+    /// one: for one at the same time, and for one that goes back to where it was.
     fn again(&self, whole: &Conversation) -> (Vec<SettledPlan>, Conversation) {
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         for at in (0..settled.len()).rev() {
@@ -190,7 +193,9 @@ impl Fit {
                 Err(_) => false,
             });
             if fits {
-                return (settled.remove(at).unwrap_or_default(), current);
+                let plans = settled.remove(at).unwrap_or_default();
+                settled.push_back(plans.clone());
+                return (plans, current);
             }
         }
         (Vec::new(), whole.clone())

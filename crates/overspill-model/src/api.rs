@@ -26,6 +26,8 @@ pub(crate) struct Answer {
     input_tokens: u64,
     output_tokens: u64,
     end: Option<End>,
+    /// Whether the endpoint has said that nothing more comes.
+    ended: bool,
 }
 
 /// How an answer ended.
@@ -94,7 +96,7 @@ impl Api {
     /// Reads one event of an answer that comes in a stream.
     pub(crate) fn read_event(self, data: &str, answer: &mut Answer) -> Result<(), ModelError> {
         if data == "[DONE]" {
-            answer.end.get_or_insert(End::Whole);
+            answer.stop();
             return Ok(());
         }
         let value: Value =
@@ -112,6 +114,17 @@ impl Answer {
     /// What it took, apart from the request itself.
     pub(crate) fn usage(&self) -> Usage {
         Usage { requests: 0, input_tokens: self.input_tokens, output_tokens: self.output_tokens }
+    }
+
+    /// Notes that nothing more comes: what is there is whole, unless it was said not to be.
+    fn stop(&mut self) {
+        self.end.get_or_insert(End::Whole);
+        self.ended = true;
+    }
+
+    /// Whether a stream has come to its end.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended
     }
 
     /// The text, where it is all there.

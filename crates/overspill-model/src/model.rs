@@ -300,11 +300,18 @@ impl Line {
         let kind = kind.unwrap_or_default().trim_start().to_ascii_lowercase();
         let is_stream = kind.starts_with("text/event-stream")
             || streams && !kind.starts_with("application/json");
-        match is_stream {
-            true => self.read_stream(response, answer).await?,
-            false => self.api.read_whole(&whole(response).await?, answer)?,
-        }
-        Ok(())
+        let read = match is_stream {
+            true => self.read_stream(response, answer).await,
+            false => match whole(response).await {
+                Ok(body) => self.api.read_whole(&body, answer),
+                Err(error) => Err(error),
+            },
+        };
+        read.map_err(|error| match error {
+            // An error in the place of an answer: what it says is the endpoint's own words.
+            ModelError::Status { status, message } => self.refused(status, &message).into(),
+            error => error.into(),
+        })
     }
 
     async fn read_stream(&self, response: Response, answer: &mut Answer) -> Result<(), ModelError> {
@@ -316,6 +323,10 @@ impl Line {
             })?;
             if let Some(data) = event.data {
                 self.api.read_event(data.trim(), answer)?;
+            }
+            // Whatever becomes of the connection then, the answer is there.
+            if answer.is_ended() {
+                break;
             }
         }
         Ok(())
@@ -336,22 +347,24 @@ impl Line {
         let wants_stream = !streams
             && matches!(code, 400 | 405 | 406 | 415 | 422 | 501)
             && speaks_of_streams(&body);
-        let error = match (code, &self.key) {
-            (401 | 403, Some(key)) => {
-                ModelError::KeyRefused { status: code, variable: key.name().to_owned() }
-            }
-            (401 | 403, None) => ModelError::KeyMissing { status: code },
-            _ => {
-                let said = serde_json::from_str(&body).map(|value| message(&value));
-                let said = said.unwrap_or_else(|_| body.into_owned());
-                let said = match said.trim() {
-                    "" => status.canonical_reason().unwrap_or_default().to_owned(),
-                    said => self.shown(said),
-                };
-                ModelError::Status { status: code, message: said }
-            }
+        let said = serde_json::from_str(&body).map(|value| message(&value));
+        let said = said.unwrap_or_else(|_| body.into_owned());
+        let said = match said.trim() {
+            "" => status.canonical_reason().unwrap_or_default(),
+            said => said,
         };
-        Fault { error, retry_after, wants_stream }
+        Fault { error: self.refused(code, said), retry_after, wants_stream }
+    }
+
+    /// What a refusal comes to, in what words it may be told.
+    fn refused(&self, status: u16, said: &str) -> ModelError {
+        match (status, &self.key) {
+            (401 | 403, Some(key)) => {
+                ModelError::KeyRefused { status, variable: key.name().to_owned() }
+            }
+            (401 | 403, None) => ModelError::KeyMissing { status },
+            _ => ModelError::Status { status, message: self.shown(said) },
+        }
     }
 
     /// An endpoint's own words, on one line, shortened, and without the key.
@@ -377,7 +390,10 @@ impl Line {
         let builder = Client::builder()
             .user_agent(concat!("overspill/", env!("CARGO_PKG_VERSION")))
             // A redirect would take the key to another host.
-            .redirect(redirect::Policy::none());
+            .redirect(redirect::Policy::none())
+            // A connection lives on the runtime that opened it. Kept for the next summary, it would
+            // hang where that runtime is there and nobody runs it.
+            .pool_max_idle_per_host(0);
         let builder = if self.base_url.is_local() { builder.no_proxy() } else { builder };
         let client =
             builder.build().map_err(|error| ModelError::NoClient { source: error.into() })?;

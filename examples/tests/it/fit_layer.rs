@@ -1,6 +1,7 @@
 //! A real `async-openai` client behind the layer.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_openai::Client;
@@ -13,14 +14,17 @@ use async_openai::types::chat::{
     CreateChatCompletionRequestArgs,
 };
 use futures_lite::StreamExt;
-use overspill::ToolOutputLimits;
 use overspill::fit::Fitter;
-use overspill::strategy::{ClearToolResults, Limit, Strategy, Trigger, Triggered};
+use overspill::strategy::{
+    ClearToolResults, Draft, Limit, Strategy, StrategyError, Trigger, Triggered,
+};
+use overspill::{BoxFuture, ToolOutputLimits};
 use overspill_examples::endpoint;
 use overspill_examples::fit_layer::FitLayer;
 use overspill_store::MemoryStore;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use crate::scripted::{KEY, Reply, Scripted, completion, events_text, says};
 
@@ -154,6 +158,47 @@ async fn what_was_settled_once_stays_the_same_bytes() {
     }
     let (messages, _) = first.text().split_once("],\"temperature\"").unwrap();
     assert!(second.text().starts_with(messages));
+}
+
+/// Lets the first conversation pass, and the next two only together.
+#[derive(Debug)]
+struct Meets {
+    passed: AtomicBool,
+    both: Barrier,
+    strategy: Triggered,
+}
+
+impl Strategy for Meets {
+    fn edit<'f>(
+        &'f self,
+        draft: &'f mut Draft<'_, '_>,
+    ) -> BoxFuture<'f, Result<(), StrategyError>> {
+        Box::pin(async move {
+            if self.passed.swap(true, Ordering::Relaxed) {
+                self.both.wait().await;
+            }
+            self.strategy.edit(draft).await
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_was_settled_is_the_same_for_requests_at_the_same_time() {
+    let server = Scripted::start(|_| says("Fine.")).await;
+    let when = Trigger::tokens(Limit::Tokens(2_000));
+    let strategy = Triggered { when, strategy: KEEP_ONE() };
+    let strategy = Meets { passed: AtomicBool::new(false), both: Barrier::new(2), strategy };
+    let (client, limits) = client_that(&server, KEY, Arc::new(strategy));
+    let (short, long) = (chat_request(&["a", "b", "c"]), chat_request(&["a", "b", "c", "d"]));
+    let _: Value = client.chat().create_byot(&*raw(&short)).await.unwrap();
+    let (chat, request) = (client.chat(), raw(&long));
+    let ask = || async { chat.create_byot::<_, Value>(&*request).await.unwrap() };
+    let both = async { futures_lite::future::zip(ask(), ask()).await };
+    tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
+    let [_, second, third] = &server.journal()[..] else { panic!("three requests") };
+    for received in [second, third] {
+        only_these_were_cleared(&long, received.text(), &["a", "b"], &limits).await;
+    }
 }
 
 #[tokio::test]

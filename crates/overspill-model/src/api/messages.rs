@@ -50,9 +50,7 @@ pub(super) fn read_event(value: &Value, answer: &mut Answer) {
                 bad => bad,
             };
         }
-        "message_stop" => {
-            answer.end.get_or_insert(End::Whole);
-        }
+        "message_stop" => answer.stop(),
         _ => {}
     }
 }

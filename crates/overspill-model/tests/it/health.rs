@@ -122,3 +122,22 @@ async fn a_call_that_is_given_up_frees_its_place() {
     assert!(given_up.is_none());
     assert_eq!(ask(&model).await.unwrap().0, "Short");
 }
+
+/// Asks on a runtime of its own, which is left as it is.
+fn ask_apart(model: &HttpModel) -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(ask(model)).unwrap();
+    runtime
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runtimes_that_share_a_model_do_not_wait_for_each_other() {
+    let server = Server::start([chat_says("Short"), chat_says("Short")]).await;
+    let model = server.chat();
+    let apart = std::thread::spawn(move || {
+        let idle = ask_apart(&model);
+        drop(ask_apart(&model));
+        drop(idle);
+    });
+    tokio::task::spawn_blocking(|| apart.join().unwrap()).await.unwrap();
+}

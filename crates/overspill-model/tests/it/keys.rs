@@ -5,7 +5,7 @@ use std::error::Error;
 use overspill::summary::TextModel;
 use overspill_model::{HttpModel, ModelError};
 
-use crate::server::{KEY, Server, VARIABLE, ask_in_vain, chat_says, fails, limits};
+use crate::server::{KEY, Server, Step, VARIABLE, ask_in_vain, chat_says, fails, limits};
 
 /// Everything that can be printed of an error and its causes.
 fn printed(error: &(dyn Error + 'static)) -> String {
@@ -47,6 +47,27 @@ async fn an_endpoint_that_repeats_the_key_is_not_repeated() {
         error.to_string().ends_with("status 404: unknown model for [redacted] [31mcheck"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn an_error_in_the_place_of_an_answer_is_not_repeated_either() {
+    let body = |code: u16, said: String| {
+        serde_json::json!({ "error": { "message": said, "code": code } }).to_string()
+    };
+    let said = format!("no quota for {KEY}\n\u{1b}[31m{}", "x".repeat(10_000));
+    let stream =
+        |body: String| Step::Stream { pieces: vec![format!("data: {body}\n\n")], breaks: false };
+    for step in [Step::Say(200, vec![], body(404, said.clone())), stream(body(404, said))] {
+        let server = Server::start([step]).await;
+        let error = server.chat().complete("Sum up").await.unwrap_err();
+        assert!(!printed(&error).contains(KEY), "{}", printed(&error));
+        let shown = error.to_string();
+        assert!(shown.contains("status 404: no quota for [redacted] [31mxxx"), "{shown}");
+        assert!(shown.ends_with("x…"), "{shown}");
+    }
+    let server = Server::start([Step::Say(200, vec![], body(401, KEY.to_owned()))]).await;
+    let (error, _) = ask_in_vain(&server.chat()).await;
+    assert!(error.contains("the key in TEST_API_KEY was refused (status 401)"), "{error}");
 }
 
 #[tokio::test]

@@ -109,6 +109,17 @@ async fn a_message_stream_is_whole_only_at_its_stop() {
 }
 
 #[tokio::test]
+async fn a_connection_that_breaks_after_the_end_breaks_nothing_off() {
+    let mut pieces = vec![chat_piece("Sho"), chat_piece("rt"), end("stop"), usage(), DONE.into()];
+    let server = Server::start([Step::Stream { pieces: pieces.clone(), breaks: true }]).await;
+    assert_eq!(ask(&server.chat()).await.unwrap(), ("Short".into(), (1, 100, 7)));
+    // What comes after the end is not waited for.
+    pieces.push("data: no JSON\n\n".into());
+    let server = Server::start([Step::Stream { pieces, breaks: false }]).await;
+    assert_eq!(ask(&server.chat()).await.unwrap(), ("Short".into(), (1, 100, 7)));
+}
+
+#[tokio::test]
 async fn an_answer_at_the_models_limit_is_no_summary() {
     let pieces = vec![chat_piece("Sho"), end("length"), usage(), DONE.into()];
     let server = Server::start([Step::Stream { pieces, breaks: false }]).await;
