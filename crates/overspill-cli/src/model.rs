@@ -37,10 +37,9 @@ impl Choice<'_> {
                 .hint("write model = \"openai:…\" under [summarize]"));
         };
         let ModelConfig { model, base_url, api_key_env } = &config;
-        let goes_elsewhere = match base_url {
-            Some(url) => !url.is_local(),
-            None => api_key_env.is_some(),
-        };
+        // To a port of this machine as well: anybody may listen there.
+        let goes_elsewhere =
+            api_key_env.is_some() || base_url.as_ref().is_some_and(|url| !url.is_local());
         if goes_elsewhere && !self.is_own_file {
             return Err(Failure::usage(format!(
                 "{model} is not asked: the file was found in a project, and such a file may not say \
@@ -56,7 +55,8 @@ impl Choice<'_> {
             let Some(key) = variable(name)? else {
                 return Err(Failure::usage(format!("{model} is not asked: {name} is not set"))
                     .hint(format!(
-                        "set {name} to a key, or name another variable with api_key_env"
+                        "set {name} to a key, or name a model and another variable, with model \
+                         and api_key_env under [summarize]"
                     )));
             };
             builder = builder.key(ApiKey::new(name, key)?);
@@ -103,13 +103,16 @@ mod tests {
     fn a_projects_file_sends_nothing_elsewhere() {
         let elsewhere = Some("https://elsewhere.example/v1");
         let here = Some("http://127.0.0.1:8000/v1");
-        for foreign in [named("openai:m", elsewhere, None), named("openai:m", None, Some("SECRET"))]
-        {
+        for foreign in [
+            named("openai:m", elsewhere, None),
+            named("openai:m", None, Some("SECRET")),
+            named("openai:m", here, Some("SECRET")),
+        ] {
             let why = key_of(&foreign, false).unwrap_err();
             assert!(why.starts_with("openai:m is not asked: the file was found"), "{why}");
         }
         assert_eq!(key_of(&named("openai:m", here, None), false), Ok(None));
-        assert_eq!(key_of(&named("openai:m", here, Some("K")), false), Ok(Some("K".into())));
+        assert_eq!(key_of(&named("openai:m", here, Some("K")), true), Ok(Some("K".into())));
     }
 
     #[test]
@@ -120,7 +123,8 @@ mod tests {
         assert_eq!(
             why,
             "anthropic:claude is not asked: ANTHROPIC_API_KEY is not set\n\
-             hint: set ANTHROPIC_API_KEY to a key, or name another variable with api_key_env"
+             hint: set ANTHROPIC_API_KEY to a key, or name a model and another variable, with model \
+             and api_key_env under [summarize]"
         );
         let choice = Choice { of_run: None, ..choice };
         let why = choice.model(|_| Ok(None)).unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! A rig agent whose tool results and history stay small.
 //!
 //! It asks an OpenAI-shaped endpoint, as `OPENAI_API_KEY` and `OPENAI_BASE_URL` say. Built as it is
-//! here, it speaks plain HTTP; rig's feature `rustls` adds the rest.
+//! here, it speaks plain HTTP; with rig's default features and `reqwest` it speaks TLS too.
 
 use overspill::capability::{Capability, Compaction, Stack};
 use overspill::{ToolOutputLimits, config::Preset, fit::Fitter, window};

@@ -146,7 +146,14 @@ pub(crate) fn fit(common: &cli::Common, args: &cli::Fit) -> Result<u8, Failure> 
     window.input_budget = budget;
     let asks = args.preset.is_none() && args.strategy.iter().any(|name| name.asks());
     let writer = match asks {
-        true => Some(settings.model(asked(&conversation, said).as_ref())?),
+        // Without one, the other strategies do what they can.
+        true => match settings.model(asked(&conversation, said).as_ref()) {
+            Ok(writer) => Some(writer),
+            Err(failure) => {
+                output::notice(&failure.to_string());
+                None
+            }
+        },
         false => None,
     };
     let fitter = match args.preset {

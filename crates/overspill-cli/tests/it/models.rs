@@ -55,7 +55,7 @@ fn says(text: &str) -> String {
 
 /// A configuration that summarizes by the model at this address, else spills.
 fn bench(address: SocketAddr) -> Bench {
-    Bench::with_file(&format!(
+    Bench::with_user_file(&format!(
         "[[bands]]\nover = 1_000\naction = \"summarize\"\nthen = {{ action = \"spill\", preview_chars = 50 }}\n\
          [summarize]\nmodel = \"openai:gpt-5-mini\"\nbase_url = \"http://{address}/v1\"\n\
          api_key_env = \"TEST_KEY\"\n"
@@ -132,6 +132,20 @@ fn a_projects_file_sends_outputs_nowhere_else() {
     assert!(!named.contains("note:"), "{named}");
 }
 
+#[test]
+fn a_projects_file_names_no_variable_to_be_sent() {
+    // Not to this machine either, where anybody may listen.
+    let (address, asked) = endpoint("200 OK", says("Never."));
+    let bench = Bench::with_file(&format!(
+        "[[bands]]\nover = 10\naction = \"summarize\"\n[summarize]\nmodel = \"openai:m\"\n\
+         base_url = \"http://{address}/v1\"\napi_key_env = \"SECRET\"\n"
+    ));
+    let run = bench.command(&["run", "--", "seq", "200"]).env("SECRET", "s3cret").output().unwrap();
+    let stderr = String::from_utf8(run.stderr).unwrap();
+    assert!(stderr.contains("the file was found in a project"), "{stderr}");
+    assert!(asked.try_recv().is_err());
+}
+
 /// A request of twenty messages, for this model.
 fn request(model: &str) -> String {
     let message = |at: usize| {
@@ -167,14 +181,20 @@ fn fit_sums_up_by_the_named_model() {
 fn fit_asks_the_requests_own_model_where_none_is_named() {
     let bench = Bench::new();
     bench.write("request.json", request("gpt-5"));
-    assert_picture!(bench.picture(&[
-        "fit",
-        "--budget",
-        "3000",
-        "--strategy",
-        "summarize",
-        "request.json"
-    ]));
+    let fit = |strategy: &str| {
+        let output =
+            bench.output(&["fit", "--budget", "3000", "--strategy", strategy, "request.json"]);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        // It has no key, which is said and stops nothing.
+        assert!(
+            stderr.contains("openai:gpt-5 is not asked: OPENAI_API_KEY is not set"),
+            "{stderr}"
+        );
+        (output.status.code(), String::from_utf8(output.stdout).unwrap().len())
+    };
+    assert_eq!(fit("summarize"), (Some(1), request("gpt-5").len()));
+    let (status, bytes) = fit("summarize,sliding-window");
+    assert!(status == Some(0) && bytes < 15_000, "{status:?} {bytes}");
 }
 
 #[test]
