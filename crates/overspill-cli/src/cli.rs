@@ -611,7 +611,7 @@ pub(crate) struct Fit {
     /// What to do, in this order: store-arguments (over 2,000 characters), deduplicate-file-reads,
     /// clear-tool-results, clamp-oversized (parts over a quarter of the budget), relevance (a model
     /// judges older turns), summarize (a model sums up older messages), sliding-window. The model is
-    /// the one that [summarize] in overspill.toml names, else the request's own; a dry run asks it too
+    /// the one that the table summarize of overspill.toml names, else the request's own; a dry run asks it too
     #[arg(
         long,
         value_name = "NAMES",
