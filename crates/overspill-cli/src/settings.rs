@@ -9,9 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_lite::future;
 use overspill::config::{Config, ConfigError, Preset, StoreConfig};
 use overspill::store::{BlobName, ByteRange, Retention, Slice, Stage, Store, StoreError};
-use overspill::summary::{ModelName, PromptedSummarizer, SummaryError};
+use overspill::summary::{ModelName, PromptedSummarizer, SummaryError, TextModel};
 use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
 use overspill_model::HttpModel;
 use overspill_store::{LocalStore, MemoryStore};
@@ -19,6 +20,7 @@ use overspill_store::{LocalStore, MemoryStore};
 use crate::cli;
 use crate::failure::{Failure, USAGE};
 use crate::model::Choice;
+use crate::signals::Interrupt;
 
 /// The file's name wherever it is looked for.
 const FILE: &str = "overspill.toml";
@@ -236,7 +238,12 @@ impl Settings {
 
     /// The policy, for a command that must not fail because of its store or for want of a model;
     /// and the store it writes to, if that could be opened, which sweeps itself.
-    pub(crate) fn limits(&self) -> Result<(ToolOutputLimits, Option<LocalStore>), Failure> {
+    ///
+    /// A summary is given up when `interrupt` is asked for.
+    pub(crate) fn limits(
+        &self,
+        interrupt: &Interrupt,
+    ) -> Result<(ToolOutputLimits, Option<LocalStore>), Failure> {
         let retention = self.retention().unwrap_or_default();
         let opened = self.open_store().map(|store| store.with_retention(retention));
         let (store, local): (Arc<dyn Store>, _) = match opened {
@@ -245,6 +252,7 @@ impl Settings {
         };
         let summarizer: Arc<dyn Summarizer> = match self.model(None) {
             Ok(model) => {
+                let model = UntilInterrupted { model, interrupt: interrupt.clone() };
                 Arc::new(PromptedSummarizer::new(self.config.prompt.clone(), Arc::new(model)))
             }
             Err(failure) => Arc::new(NoModel { why: failure.to_string().replace('\n', "; ") }),
@@ -268,7 +276,10 @@ impl Settings {
             return (Arc::new(MemoryStore::default()), None);
         }
         match self.open_store() {
-            Ok(store) => (Arc::new(store.with_retention(self.config.retention)), None),
+            Ok(store) => {
+                let retention = self.retention().unwrap_or_default();
+                (Arc::new(store.with_retention(retention)), None)
+            }
             Err(failure) => (Arc::new(Closed::because(&failure)), Some(failure)),
         }
     }
@@ -302,6 +313,23 @@ impl Store for Closed {
         _: ByteRange,
     ) -> BoxFuture<'a, Result<Slice, StoreError>> {
         Box::pin(async { self.refuse() })
+    }
+}
+
+/// A model that is waited for only until somebody asks to end.
+#[derive(Debug)]
+struct UntilInterrupted {
+    model: HttpModel,
+    interrupt: Interrupt,
+}
+
+impl TextModel for UntilInterrupted {
+    fn complete<'a>(&'a self, prompt: &'a str) -> BoxFuture<'a, Result<Summary, SummaryError>> {
+        let interrupted = async {
+            self.interrupt.asked().await;
+            Err(SummaryError::new(format!("{}: interrupted", self.model.name())))
+        };
+        Box::pin(future::or(self.model.complete(prompt), interrupted))
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
 use std::thread;
 
+use futures_lite::future;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::SignalsInfo;
@@ -34,6 +37,45 @@ pub(crate) enum Handled {
     NobodyLeft,
 }
 
+/// Whether somebody has asked to end: a summary is not waited for any more then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interrupt(Arc<Mutex<Interrupted>>);
+
+#[derive(Debug, Default)]
+struct Interrupted {
+    is_asked: bool,
+    waiting: Vec<Waker>,
+}
+
+impl Interrupt {
+    fn ask(&self) {
+        let waiting = {
+            let mut state = self.state();
+            state.is_asked = true;
+            std::mem::take(&mut state.waiting)
+        };
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until somebody asks.
+    pub(crate) async fn asked(&self) {
+        future::poll_fn(|context| {
+            let mut state = self.state();
+            if state.is_asked {
+                return Poll::Ready(());
+            }
+            state.waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn state(&self) -> MutexGuard<'_, Interrupted> {
+        // It is whole whatever happened to who held it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Signals {
     /// Catches them, but for those that whoever started this process wants ignored, as `nohup`
     /// does: a command started from here must find them ignored too.
@@ -44,14 +86,15 @@ impl Signals {
         Ok(Self(SignalsInfo::new(wanted)?))
     }
 
-    /// Hands each signal to `handle`, on a thread of its own that ends with the process. Fails
-    /// where there can be no such thread.
+    /// Hands each signal to `handle`, on a thread of its own that ends with the process, and tells
+    /// `interrupt`. Fails where there can be no such thread.
     ///
     /// When nobody is left to be told, what was printed is being stored, which should not take
     /// long. The first signal may be the one that ended the command, come late; at the second,
     /// somebody has waited long enough.
     pub(crate) fn watch(
         mut self,
+        interrupt: Interrupt,
         mut handle: impl FnMut(Received) -> Handled + Send + 'static,
     ) -> io::Result<()> {
         let watching = thread::Builder::new().spawn(move || {
@@ -62,6 +105,7 @@ impl Signals {
                 if handle(received) == Handled::NobodyLeft {
                     unheard += 1;
                 }
+                interrupt.ask();
                 if unheard == 2 {
                     // It fails for no signal caught here.
                     let _ = emulate_default_handler(origin.signal);
@@ -93,5 +137,5 @@ fn ignored() -> u64 {
 /// process. Commands that are run get the default back, since a handler does not outlive `exec`.
 pub(crate) fn survive_full_files() {
     // Where it cannot be caught, it ends the process as it would have.
-    let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }

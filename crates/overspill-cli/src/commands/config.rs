@@ -9,6 +9,7 @@ use crate::cli;
 use crate::failure::{Failure, USAGE};
 use crate::output::Out;
 use crate::settings::{Origin, Settings, SettingsError, StoreRoot};
+use crate::signals::Interrupt;
 
 /// A problem as `--json` writes it.
 #[derive(Debug, Serialize)]
@@ -32,7 +33,7 @@ pub(crate) fn check(common: &cli::Common, args: &cli::ConfigCheck) -> Result<u8,
         Err(error) => return Err(error.into()),
     };
     // Bands and the read tool's name are checked together only here.
-    settings.limits()?;
+    settings.limits(&Interrupt::default())?;
     match common.json {
         true => out.json(&report(&settings))?,
         false => out.text(&text(&settings))?,

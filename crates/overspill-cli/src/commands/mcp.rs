@@ -12,7 +12,7 @@ use crate::cli;
 use crate::failure::Failure;
 use crate::output;
 use crate::settings::{Origin, Settings, secret_variable};
-use crate::signals::{Handled, Signals};
+use crate::signals::{Handled, Interrupt, Signals};
 use crate::wrap::{HEADERS, URL};
 
 /// The run that handles begin with when nobody names one.
@@ -32,7 +32,7 @@ pub(crate) fn mcp(common: &cli::Common, args: &cli::Mcp) -> Result<u8, Failure> 
 
     let closing = CancellationToken::new();
     let on_signal = closing.clone();
-    Signals::catch()?.watch(move |_| match on_signal.is_cancelled() {
+    Signals::catch()?.watch(Interrupt::default(), move |_| match on_signal.is_cancelled() {
         // Asked twice, it ends at once.
         true => Handled::NobodyLeft,
         false => {

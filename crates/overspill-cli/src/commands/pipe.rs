@@ -12,11 +12,12 @@ use crate::cli;
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::settings::Settings;
-use crate::signals::{Handled, Signals};
+use crate::signals::{Handled, Interrupt, Signals};
 
 pub(crate) fn pipe(common: &cli::Common, args: &cli::Pipe) -> Result<u8, Failure> {
     let settings = Settings::load(common, &args.policy, None)?;
-    let (limits, store) = settings.limits()?;
+    let interrupt = Interrupt::default();
+    let (limits, store) = settings.limits(&interrupt)?;
     let call = args.call.clone().unwrap_or_else(|| args.tool.clone());
     let stream = limits.stream(&ToolCall::new(settings.run(), call, args.tool.as_str()));
 
@@ -25,7 +26,7 @@ pub(crate) fn pipe(common: &cli::Common, args: &cli::Pipe) -> Result<u8, Failure
     let signal = Arc::new(AtomicI32::new(0));
     let last = Arc::clone(&signal);
     let is_alone = io::stdin().is_terminal();
-    let watching = Signals::catch()?.watch(move |received| {
+    let watching = Signals::catch()?.watch(interrupt, move |received| {
         last.store(received.signal.as_raw(), Ordering::Relaxed);
         // Whoever writes into the pipe gets what the terminal sends too, and ends it.
         if received.from_terminal && !is_alone {

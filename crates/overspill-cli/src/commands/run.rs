@@ -19,7 +19,7 @@ use crate::cli;
 use crate::failure::{Failure, shortage};
 use crate::feed::Feed;
 use crate::settings::Settings;
-use crate::signals::{Handled, Received, Signals};
+use crate::signals::{Handled, Interrupt, Received, Signals};
 
 /// What a shell ends with when a command is not found.
 const NOT_FOUND: u8 = 127;
@@ -33,7 +33,8 @@ const SIGNALLED: i32 = 128;
 pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> {
     let settings = Settings::load(common, &args.policy, None)
         .map_err(|error| Failure::from(error).before_start())?;
-    let (limits, store) = settings.limits()?;
+    let interrupt = Interrupt::default();
+    let (limits, store) = settings.limits(&interrupt)?;
     let Some((program, arguments)) = args.command.split_first() else {
         return Err(Failure::usage("no command is given"));
     };
@@ -48,7 +49,7 @@ pub(crate) fn run(common: &cli::Common, args: &cli::Run) -> Result<u8, Failure> 
         return Err(cannot_run(program, command.exec()));
     }
 
-    let Started { output, stop, waiter } = start(command, program)?;
+    let Started { output, stop, waiter } = start(command, program, interrupt)?;
 
     let mut view = View::new(stream, store, common.json);
     block_on(async {
@@ -72,7 +73,7 @@ struct Started {
 }
 
 /// Starts a command once all is there that is needed to see it through.
-fn start(mut command: Command, program: &OsStr) -> Result<Started, Failure> {
+fn start(mut command: Command, program: &OsStr, interrupt: Interrupt) -> Result<Started, Failure> {
     let failed = |error| Failure::from(error).before_start().with_status(NOT_RUN);
     let (output, child_end) = io::pipe().map_err(failed)?;
     let (stop, stopper) = io::pipe().map_err(failed)?;
@@ -83,7 +84,7 @@ fn start(mut command: Command, program: &OsStr) -> Result<Started, Failure> {
     let mut pid = running.pid();
     let for_signals = Arc::clone(&running);
     let watching = Signals::catch().map_err(failed)?;
-    watching.watch(move |received| for_signals.tell(received)).map_err(failed)?;
+    watching.watch(interrupt, move |received| for_signals.tell(received)).map_err(failed)?;
     let (hand_over, child) = mpsc::channel();
     let waiter = Arc::clone(&running).wait_for(child, stopper).map_err(failed)?;
 

@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, assert_picture, numbers};
@@ -90,6 +92,45 @@ fn run_and_pipe_show_what_the_named_model_wrote() {
     let pipe = String::from_utf8(pipe.output().unwrap().stdout).unwrap();
     assert!(pipe.ends_with("\nThe numbers from 1 to 1000.\n"), "{pipe}");
     assert_eq!(asked.iter().take(1).count(), 1);
+}
+
+/// An endpoint that never answers, and tells when it was asked.
+fn silence() -> (SocketAddr, Receiver<TcpStream>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, asked) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            read(&stream);
+            if tell.send(stream).is_err() {
+                break;
+            }
+        }
+    });
+    (address, asked)
+}
+
+#[test]
+fn a_signal_gives_up_a_summary_and_the_chain_goes_on() {
+    for args in [&["run", "--", "seq", "1000"][..], &["pipe"]] {
+        let (address, asked) = silence();
+        let bench = bench(address);
+        let mut command = bench.command(args);
+        command.env("TEST_KEY", "sk-1").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let numbers_1000 = bench.write("numbers", numbers(1_000));
+        command.stdin(std::fs::File::open(numbers_1000).unwrap());
+        let child = command.spawn().unwrap();
+        // Held open: no answer will come.
+        let held = asked.recv().unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let output = child.wait_with_output().unwrap();
+        drop(held);
+        let (stdout, stderr) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(stderr.contains("openai:gpt-5-mini: interrupted"), "{stderr}");
+        assert!(stdout.contains("stored as cli/"), "{stdout}");
+        assert_eq!(bench.stdout(&["export", &bench.handle()]), numbers(1_000));
+    }
 }
 
 #[test]
