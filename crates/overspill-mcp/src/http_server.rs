@@ -29,6 +29,7 @@ use crate::json::Members;
 use crate::lines;
 use crate::message::{Id, Kind, Message};
 use crate::proxy::{Opened, Proxy, ProxyError};
+use crate::revision::{self, SESSIONLESS};
 use crate::server::Secret;
 use crate::session::{Outgoing, QUEUE, Session};
 use crate::streams::{Event, Streams, place};
@@ -40,9 +41,6 @@ const EVENTS: &str = "text/event-stream";
 /// From this revision on, clients take an event without a message, which gives them an id to come
 /// back with before there is anything to tell.
 const PRIMED: &str = "2025-11-25";
-
-/// From this revision on there are no sessions: each message stands for itself.
-const SESSIONLESS: &str = "2026-07-28";
 
 /// A session that nobody used for so long is ended.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -530,7 +528,7 @@ async fn collected(mut events: mpsc::Receiver<Event>) -> Response {
 fn is_sessionless(headers: &HeaderMap, messages: &[Message]) -> bool {
     let says = |message: &Message| {
         let params = Members::of(message.params()).unwrap_or_default();
-        params.object("_meta")?.text("io.modelcontextprotocol/protocolVersion")
+        revision::stated(&params)
     };
     version(headers).is_some_and(|version| version >= SESSIONLESS)
         || messages.iter().any(|message| says(message).is_some())
