@@ -33,23 +33,47 @@ async fn garbage_among_messages_is_skipped() {
     connected.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_a_server_started_outlives_the_session() {
-    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
-    let pid = text(&connected.call("sleeper", json!({})).await.unwrap());
-    let is_alive = || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // One that has ended and that nobody has asked about yet is a zombie.
-        !stat.is_empty() && !stat.contains(") Z ")
-    };
-    assert!(is_alive());
-    connected.close().await;
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // One that has ended and that nobody has asked about yet is a zombie.
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+async fn ended(pid: &str) {
     let ended = async {
-        while is_alive() {
+        while is_alive(pid) {
             tokio::task::yield_now().await;
         }
     };
     within(ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_a_server_started_outlives_the_session() {
+    for tool in ["sleeper", "stubborn"] {
+        let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+        let pid = text(&connected.call(tool, json!({})).await.unwrap());
+        assert!(is_alive(&pid));
+        connected.close().await;
+        ended(&pid).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_a_server_started_outlives_the_server() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    let pid = text(&connected.call("stubborn", json!({})).await.unwrap());
+    connected.call("die", json!({})).await.unwrap_err();
+    ended(&pid).await;
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_dropped_leaves_nothing_behind() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    let pid = text(&connected.call("stubborn", json!({})).await.unwrap());
+    connected.served.abort();
+    ended(&pid).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
