@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use axum::serve::ListenerExt;
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::{StreamExt, stream};
 use tokio::net::TcpListener;
@@ -134,6 +135,10 @@ impl Proxy {
             .with_state(Arc::clone(&front));
         let sweeping = tokio::spawn(sweep(Arc::clone(&front)));
         let (end, stop) = (closing.clone(), Arc::clone(&front));
+        // What is written in small pieces must not wait for others to go with it.
+        let listener = listener.tap_io(|connection| {
+            let _ = connection.set_nodelay(true);
+        });
         let served = axum::serve(listener, routes).with_graceful_shutdown(async move {
             end.cancelled().await;
             // Streams end with their sessions; without that, connections would stay open.
