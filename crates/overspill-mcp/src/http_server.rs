@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::json::Members;
 use crate::lines;
-use crate::message::{Id, Kind, Message};
+use crate::message::{Id, Kind, Message, cancelled};
 use crate::proxy::{Opened, Proxy, ProxyError};
 use crate::revision::{self, SESSIONLESS};
 use crate::server::Secret;
@@ -106,6 +106,29 @@ struct Guest {
 struct Shared {
     ids: HashMap<Id, Id>,
     next: u64,
+}
+
+/// A client without a session that waits for answers: nobody comes back for them, so what is
+/// unanswered when it goes is cancelled.
+struct Waiting {
+    guest: Arc<Guest>,
+    stream: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let unanswered = self.guest.streams().unanswered(self.stream);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if unanswered.is_empty() {
+            return;
+        }
+        let guest = Arc::clone(&self.guest);
+        runtime.spawn(async move {
+            for id in unanswered {
+                guest.cancel(&id).await;
+            }
+        });
+    }
 }
 
 impl Proxy {
@@ -314,6 +337,17 @@ impl Guest {
         renamed.unwrap_or(message)
     }
 
+    /// Nobody waits for the answer to a request any more.
+    async fn cancel(&self, id: &Id) {
+        if let Some(shared) = &self.shared {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).ids.remove(id);
+        }
+        let notification = Message::one(cancelled(id, "the client is gone"));
+        if let Ok(notification) = notification {
+            self.session.client_sent(notification).await;
+        }
+    }
+
     /// The text with all that its strings stand for: an event is sent in one piece.
     fn whole(&self, text: String) -> String {
         let Some(long) = self.session.longs.of(&text) else { return text };
@@ -434,6 +468,10 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
         })
         .collect();
     let opened = (!requests.is_empty()).then(|| guest.streams().open(requests));
+    let waiting = match (&opened, &session_id) {
+        (Some((stream, _)), None) => Some(Waiting { guest: Arc::clone(&guest), stream: *stream }),
+        _ => None,
+    };
     for message in messages {
         guest.session.client_sent(message).await;
     }
@@ -444,7 +482,7 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
             // A stream's own events are counted from 1.
             let prime = Event { stream, number: 0, text: String::new() };
             let first = if is_primed { vec![prime] } else { Vec::new() };
-            events_response(first, Some(events))
+            events_response(first, Some(events), waiting)
         }
         Some((_, events)) => collected(events).await,
     };
@@ -471,7 +509,7 @@ fn listen(front: &Front, headers: &HeaderMap) -> Result<Response, Response> {
             (missed, Some(events))
         }
     };
-    Ok(events_response(missed, events))
+    Ok(events_response(missed, events, None))
 }
 
 async fn leave(front: &Front, headers: &HeaderMap) -> Result<Response, Response> {
@@ -490,18 +528,22 @@ async fn read(body: Body, max: usize) -> Result<String, Response> {
         .map_err(|_| refusal(StatusCode::BAD_REQUEST, "The request is not UTF-8"))
 }
 
-/// The events that are there and those that will come.
-fn events_response(first: Vec<Event>, events: Option<mpsc::Receiver<Event>>) -> Response {
+/// The events that are there and those that will come, as long as the client waits.
+fn events_response(
+    first: Vec<Event>,
+    events: Option<mpsc::Receiver<Event>>,
+    waiting: Option<Waiting>,
+) -> Response {
     let event = |event: Event| {
         let shown = sse::Event::default().id(event.id());
         // Without a message it is none, and only has an id.
         let shown = if event.text.is_empty() { shown } else { shown.event("message") };
         shown.data(lines::one_line(event.text))
     };
-    let coming = stream::unfold(events, |events| async move {
+    let coming = stream::unfold((events, waiting), |(events, waiting)| async move {
         let mut events = events?;
         let next = events.recv().await?;
-        Some((next, Some(events)))
+        Some((next, (Some(events), waiting)))
     });
     let all = stream::iter(first).chain(coming).map(event).map(Ok::<_, Infallible>);
     let mut response = Sse::new(all).keep_alive(KeepAlive::default()).into_response();
