@@ -7,7 +7,8 @@ import subprocess
 import time
 
 import pytest
-from raw import PATIENCE, Raw, ends
+from kit import PATIENCE
+from raw import Raw, ends
 from spill import ANSWER, marker
 
 MEGABYTE = 1_000_000
@@ -140,7 +141,7 @@ def test_errors_pass_whole(proxy, faulty):
 
 
 def test_a_server_that_does_not_start(proxy):
-    done = subprocess.run(proxy.command(["/does/not/exist"]), input=b"", capture_output=True, timeout=60)
+    done = subprocess.run(proxy.command(["/does/not/exist"]), input=b"", capture_output=True, timeout=PATIENCE)
     said = done.stderr + done.stdout
     assert b"/does/not/exist" in said, said
 
