@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 
 import kit
 
@@ -28,9 +29,6 @@ BETTER = {
     # It refuses foreign values of Host and Origin.
     "dns-rebinding-protection",
 }
-
-# How long the suite may take against one server, in seconds; it takes about ten.
-PATIENCE = 180
 
 # The best first.
 ORDER = ["SUCCESS", "INFO", "SKIPPED", "WARNING", "FAILURE"]
@@ -70,9 +68,11 @@ def http_server(command: list[str]):
     with started(command, env={**os.environ, "PORT": port}) as process:
         for line in process.stdout:
             if match := re.search(r"http://\S+/mcp", line):
+                drain(process)
                 yield match[0]
                 return
             if re.search(rf"\bport {port}\b", line):
+                drain(process)
                 yield f"http://127.0.0.1:{port}/mcp"
                 return
         sys.exit(f"{command} ended before it said its address")
@@ -88,6 +88,7 @@ def proxy(server: list[str]):
             for line in process.stdout:
                 said.append(line)
                 if match := re.search(r"http://[\d.]+:\d+\S*", line):
+                    drain(process)
                     yield match[0].rstrip(".,")
                     return
             sys.exit(f"the proxy ended before it said its address: {''.join(said)}")
@@ -102,8 +103,12 @@ def started(command: list[str], **options):
         yield process
     finally:
         process.terminate()
-        process.stdout.close()
-        process.wait(timeout=10)
+        process.wait(timeout=kit.PATIENCE)
+
+
+def drain(process: subprocess.Popen) -> None:
+    """What else it says must not fill the pipe."""
+    threading.Thread(target=process.stdout.read, daemon=True).start()
 
 
 def free_port() -> int:
@@ -119,7 +124,7 @@ def suite(node: str, url: str) -> dict[str, dict[str, tuple[str, str]]]:
     program = kit.package("@modelcontextprotocol/conformance", "dist/index.js")
     with tempfile.TemporaryDirectory() as folder:
         command = [node, program, "server", "--url", url, "--suite", "all", "-o", folder]
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE)
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=kit.PATIENCE)
         results = {}
         for path in sorted(pathlib.Path(folder).glob("server-*/checks.json")):
             scenario = re.fullmatch(r"server-(.*)-\d{4}-\d\d-\d\dT.*", path.parent.name)[1]

@@ -23,6 +23,10 @@ VENV = CACHE / "venv"
 # The conformance suite and the inspector need it.
 OLDEST_NODE = 22
 
+# How long anything may take before it counts as hanging, in seconds: far more than what is slow on a
+# busy machine needs.
+PATIENCE = 600
+
 
 def main() -> None:
     """Installs everything and says where it is."""

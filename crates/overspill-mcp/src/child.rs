@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncWriteExt, BufReader, BufWriter};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
@@ -32,6 +32,9 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 
 /// What is waited at most.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How often is looked whether all that a server started has ended; nothing tells of it.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How much of a server's output is read at once.
 const BUFFER: usize = 256 * 1024;
@@ -140,7 +143,7 @@ impl Keeper {
     }
 
     async fn serve(&mut self, mut child: Child, handshake: &mut Handshake, again: bool) -> End {
-        let group = child.id().and_then(|id| Pid::from_raw(id as i32));
+        let mut group = Group::of(&child);
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return End::Gone(format!("{} has no standard input and output", self.name));
         };
@@ -152,15 +155,15 @@ impl Keeper {
             match opened {
                 Ok(Ok(())) => {}
                 _ if closing => {
-                    end(&mut child, group).await;
+                    group.end(&mut child).await;
                     return End::Closing;
                 }
                 Ok(Err(why)) => {
-                    let why = self.farewell(&mut child, group, why).await;
+                    let why = self.farewell(&mut child, &mut group, why).await;
                     return End::Gone(why);
                 }
                 Err(_) => {
-                    end(&mut child, group).await;
+                    group.end(&mut child).await;
                     return End::Gone(format!("{} was started again and is not ready", self.name));
                 }
             }
@@ -182,7 +185,7 @@ impl Keeper {
                 ended = child.wait() => {
                     // What it wrote last is still in the pipe; what it left behind may hold it.
                     let _ = timeout(GRACE, &mut read).await;
-                    kill_group(group, Signal::TERM);
+                    group.end(&mut child).await;
                     return End::Gone(describe(&self.name, ended.ok()));
                 }
                 () = &mut write => match closing.is_cancelled() {
@@ -207,27 +210,23 @@ impl Keeper {
         };
         match end_of {
             End::Closing => {
-                end(&mut child, group).await;
+                group.end(&mut child).await;
                 End::Closing
             }
             End::Gone(what) => {
-                let why = self.farewell(&mut child, group, what).await;
+                let why = self.farewell(&mut child, &mut group, what).await;
                 End::Gone(why)
             }
         }
     }
 
     /// Ends a server that cannot be spoken to, and says what became of it.
-    async fn farewell(&self, child: &mut Child, group: Option<Pid>, what: String) -> String {
-        match timeout(GRACE, child.wait()).await {
-            Ok(status) => {
-                kill_group(group, Signal::TERM);
-                describe(&self.name, status.ok())
-            }
-            Err(_) => {
-                end(child, group).await;
-                format!("{}: {what}; it was ended", self.name)
-            }
+    async fn farewell(&self, child: &mut Child, group: &mut Group, what: String) -> String {
+        let ended = timeout(GRACE, child.wait()).await;
+        group.end(child).await;
+        match ended {
+            Ok(status) => describe(&self.name, status.ok()),
+            Err(_) => format!("{}: {what}; it was ended", self.name),
         }
     }
 
@@ -324,19 +323,44 @@ async fn write_all(
     }
 }
 
-/// Ends a server and all it started: asks, and then does not ask.
-async fn end(child: &mut Child, group: Option<Pid>) {
-    kill_group(group, Signal::TERM);
-    if timeout(GRACE, child.wait()).await.is_err() {
-        kill_group(group, Signal::KILL);
-        let _ = child.wait().await;
+/// A server's process and all it started, as long as one of them may be there. Where it is dropped
+/// before it was ended, all of it is killed.
+#[derive(Debug)]
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| Pid::from_raw(id as i32)))
+    }
+
+    /// Ends the server and all it started: asks, and then does not ask.
+    async fn end(&mut self, child: &mut Child) {
+        self.signal(Signal::TERM);
+        let ended = async {
+            let _ = child.wait().await;
+            while self.0.is_some_and(|group| test_kill_process_group(group).is_ok()) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if timeout(GRACE, ended).await.is_err() {
+            self.signal(Signal::KILL);
+            let _ = child.wait().await;
+        }
+        // Its number may be another's from now on.
+        self.0 = None;
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // If it fails, nobody is left.
+            let _ = kill_process_group(group, signal);
+        }
     }
 }
 
-fn kill_group(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
-        // If it fails, nobody is left.
-        let _ = kill_process_group(group, signal);
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::json::Members;
 use crate::message::{Id, Kind, Message};
+use crate::revision;
 use crate::router::Mark;
 use crate::server::Secret;
 use crate::session::{Session, ToServer};
@@ -148,10 +149,9 @@ impl Connector {
         let mut request = self.request(Method::POST);
         if let Kind::Request { method, .. } | Kind::Notification { method } = message.kind() {
             let params = Members::of(message.params()).unwrap_or_default();
-            let meta = params.object("_meta").unwrap_or_default();
             // A revision without sessions says its version with each message, and wants the
             // beginning of it repeated in headers.
-            if let Some(version) = meta.text("io.modelcontextprotocol/protocolVersion") {
+            if let Some(version) = revision::stated(&params) {
                 request = request.header("MCP-Protocol-Version", version);
                 request = request.header("Mcp-Method", method);
                 if let Some(name) = params.text("name").or_else(|| params.text("uri")) {

@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
+use axum::serve::ListenerExt;
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::{StreamExt, stream};
 use tokio::net::TcpListener;
@@ -27,8 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::json::Members;
 use crate::lines;
-use crate::message::{Id, Kind, Message};
+use crate::message::{Id, Kind, Message, cancelled};
 use crate::proxy::{Opened, Proxy, ProxyError};
+use crate::revision::{self, SESSIONLESS};
 use crate::server::Secret;
 use crate::session::{Outgoing, QUEUE, Session};
 use crate::streams::{Event, Streams, place};
@@ -40,9 +42,6 @@ const EVENTS: &str = "text/event-stream";
 /// From this revision on, clients take an event without a message, which gives them an id to come
 /// back with before there is anything to tell.
 const PRIMED: &str = "2025-11-25";
-
-/// From this revision on there are no sessions: each message stands for itself.
-const SESSIONLESS: &str = "2026-07-28";
 
 /// A session that nobody used for so long is ended.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -109,6 +108,29 @@ struct Shared {
     next: u64,
 }
 
+/// A client without a session that waits for answers: nobody comes back for them, so what is
+/// unanswered when it goes is cancelled.
+struct Waiting {
+    guest: Arc<Guest>,
+    stream: u64,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let unanswered = self.guest.streams().unanswered(self.stream);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if unanswered.is_empty() {
+            return;
+        }
+        let guest = Arc::clone(&self.guest);
+        runtime.spawn(async move {
+            for id in unanswered {
+                guest.cancel(&id).await;
+            }
+        });
+    }
+}
+
 impl Proxy {
     /// Serves clients over streamable HTTP, at `/mcp` and at `/`, until `closing` is cancelled. Every
     /// server has ended when it returns.
@@ -136,6 +158,10 @@ impl Proxy {
             .with_state(Arc::clone(&front));
         let sweeping = tokio::spawn(sweep(Arc::clone(&front)));
         let (end, stop) = (closing.clone(), Arc::clone(&front));
+        // What is written in small pieces must not wait for others to go with it.
+        let listener = listener.tap_io(|connection| {
+            let _ = connection.set_nodelay(true);
+        });
         let served = axum::serve(listener, routes).with_graceful_shutdown(async move {
             end.cancelled().await;
             // Streams end with their sessions; without that, connections would stay open.
@@ -311,6 +337,17 @@ impl Guest {
         renamed.unwrap_or(message)
     }
 
+    /// Nobody waits for the answer to a request any more.
+    async fn cancel(&self, id: &Id) {
+        if let Some(shared) = &self.shared {
+            shared.lock().unwrap_or_else(PoisonError::into_inner).ids.remove(id);
+        }
+        let notification = Message::one(cancelled(id, "the client is gone"));
+        if let Ok(notification) = notification {
+            self.session.client_sent(notification).await;
+        }
+    }
+
     /// The text with all that its strings stand for: an event is sent in one piece.
     fn whole(&self, text: String) -> String {
         let Some(long) = self.session.longs.of(&text) else { return text };
@@ -431,6 +468,10 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
         })
         .collect();
     let opened = (!requests.is_empty()).then(|| guest.streams().open(requests));
+    let waiting = match (&opened, &session_id) {
+        (Some((stream, _)), None) => Some(Waiting { guest: Arc::clone(&guest), stream: *stream }),
+        _ => None,
+    };
     for message in messages {
         guest.session.client_sent(message).await;
     }
@@ -441,7 +482,7 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
             // A stream's own events are counted from 1.
             let prime = Event { stream, number: 0, text: String::new() };
             let first = if is_primed { vec![prime] } else { Vec::new() };
-            events_response(first, Some(events))
+            events_response(first, Some(events), waiting)
         }
         Some((_, events)) => collected(events).await,
     };
@@ -468,7 +509,7 @@ fn listen(front: &Front, headers: &HeaderMap) -> Result<Response, Response> {
             (missed, Some(events))
         }
     };
-    Ok(events_response(missed, events))
+    Ok(events_response(missed, events, None))
 }
 
 async fn leave(front: &Front, headers: &HeaderMap) -> Result<Response, Response> {
@@ -487,18 +528,22 @@ async fn read(body: Body, max: usize) -> Result<String, Response> {
         .map_err(|_| refusal(StatusCode::BAD_REQUEST, "The request is not UTF-8"))
 }
 
-/// The events that are there and those that will come.
-fn events_response(first: Vec<Event>, events: Option<mpsc::Receiver<Event>>) -> Response {
+/// The events that are there and those that will come, as long as the client waits.
+fn events_response(
+    first: Vec<Event>,
+    events: Option<mpsc::Receiver<Event>>,
+    waiting: Option<Waiting>,
+) -> Response {
     let event = |event: Event| {
         let shown = sse::Event::default().id(event.id());
         // Without a message it is none, and only has an id.
         let shown = if event.text.is_empty() { shown } else { shown.event("message") };
         shown.data(lines::one_line(event.text))
     };
-    let coming = stream::unfold(events, |events| async move {
+    let coming = stream::unfold((events, waiting), |(events, waiting)| async move {
         let mut events = events?;
         let next = events.recv().await?;
-        Some((next, Some(events)))
+        Some((next, (Some(events), waiting)))
     });
     let all = stream::iter(first).chain(coming).map(event).map(Ok::<_, Infallible>);
     let mut response = Sse::new(all).keep_alive(KeepAlive::default()).into_response();
@@ -530,7 +575,7 @@ async fn collected(mut events: mpsc::Receiver<Event>) -> Response {
 fn is_sessionless(headers: &HeaderMap, messages: &[Message]) -> bool {
     let says = |message: &Message| {
         let params = Members::of(message.params()).unwrap_or_default();
-        params.object("_meta")?.text("io.modelcontextprotocol/protocolVersion")
+        revision::stated(&params)
     };
     version(headers).is_some_and(|version| version >= SESSIONLESS)
         || messages.iter().any(|message| says(message).is_some())

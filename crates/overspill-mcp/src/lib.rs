@@ -31,6 +31,7 @@
 mod json;
 mod long;
 mod message;
+mod revision;
 mod handle_argument;
 mod reduce;
 mod listing;

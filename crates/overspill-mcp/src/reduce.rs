@@ -14,8 +14,8 @@ use data_encoding::BASE64;
 use overspill::measure::Unit;
 use overspill::store::{PartName, Store};
 use overspill::{
-    Admitted, Band, Config, Media, Payload, PolicyError, Receipt, Summarizer, ToolCall,
-    ToolOutputLimits, ToolReturn,
+    Action, Admitted, Band, Bands, Config, Media, Payload, PolicyError, Receipt, Summarizer,
+    ToolCall, ToolOutputLimits, ToolReturn, Warning,
 };
 
 use crate::handle_argument;
@@ -96,11 +96,14 @@ impl fmt::Debug for Reducer {
 impl Reducer {
     /// A reducer for that policy.
     pub(crate) fn new(
-        config: Config,
+        mut config: Config,
         store: Arc<dyn Store>,
         summarizer: Arc<dyn Summarizer>,
         run: String,
     ) -> Result<Self, PolicyError> {
+        if config.bands == config.preset.bands(&config.unit) {
+            config.bands = whole_without_store(&config.bands);
+        }
         let limits = RwLock::new(Arc::new(build(&config, &store, &summarizer)?));
         Ok(Self { config, store, summarizer, run, limits })
     }
@@ -235,8 +238,14 @@ impl Reducer {
                     Streamed::Passed => None,
                 };
                 let Some(admitted) = admitted else { continue };
-                reduced.warnings.extend(admitted.warnings.iter().map(describe));
-                // Where nothing could reduce it, it is still there whole.
+                let warnings = admitted.warnings.iter().map(|warning| match warning {
+                    // It is still there whole.
+                    Warning::MiddleLost { tool } => {
+                        format!("nothing could reduce the output of {tool}: it is in view whole")
+                    }
+                    warning => describe(warning),
+                });
+                reduced.warnings.extend(warnings);
                 if admitted.reductions.is_empty() {
                     continue;
                 }
@@ -356,6 +365,17 @@ impl Reducer {
         };
         payloads.iter().map(of).sum()
     }
+}
+
+/// The bands without what cuts where nothing can be stored. A preset has that for an agent whose own
+/// history must not grow; behind a proxy nobody has what is cut, unless a file asks for it by name.
+fn whole_without_store(bands: &Bands) -> Bands {
+    let bands = bands.iter().map(|band| match &band.action {
+        Action::Spill(spill, _) => Band::new(band.over, spill.clone().into()),
+        _ => band.clone(),
+    });
+    // They are as far apart as they were.
+    Bands::new(bands).unwrap_or_default()
 }
 
 fn build(
@@ -590,7 +610,7 @@ fn is_twin(result: &str, face: &Face, texts: &[Payload], structured: &str) -> bo
     matches!((values.next(), values.next()), (Some(value), None) if is(value))
 }
 
-fn describe(warning: &overspill::Warning) -> String {
+fn describe(warning: &Warning) -> String {
     let mut text = warning.to_string();
     let mut cause = std::error::Error::source(warning);
     while let Some(error) = cause {

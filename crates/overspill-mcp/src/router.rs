@@ -15,6 +15,7 @@ use crate::long;
 use crate::message::{INTERNAL, Id, Kind, Message, cancelled, failure, response};
 use crate::reduce::Reducer;
 use crate::resources::{self, SCHEME, Shelf};
+use crate::revision::Form;
 
 /// Calls that were cancelled are remembered, since their results may come all the same; so many
 /// of them.
@@ -39,9 +40,9 @@ pub(crate) enum Effect {
     /// The client gets this response once what is in it has been reduced.
     Reduce { message: Message, answers: Id, job: Job },
     /// The client gets what the read tool answers.
-    ReadTool { id: Id, arguments: String },
+    ReadTool { id: Id, arguments: String, form: Form },
     /// The client gets a stored payload as a resource.
-    ReadResource { id: Id, uri: String },
+    ReadResource { id: Id, uri: String, form: Form },
     /// A server gets this call once the handles in its arguments have been replaced.
     Substitute { server: usize, message: Message, id: Id, tool: String },
     /// Nothing will answer this request any more.
@@ -109,6 +110,7 @@ struct Ask {
 struct Gather {
     id: Id,
     kind: GatherOf,
+    form: Form,
     waiting: HashSet<usize>,
     results: BTreeMap<usize, String>,
     errors: BTreeMap<usize, String>,
@@ -266,19 +268,20 @@ impl Router {
     fn request(&mut self, id: Id, method: &str, message: Message) -> Vec<Effect> {
         let params = Members::of(message.params()).unwrap_or_default();
         let uri = || params.text("uri").unwrap_or_default();
+        let form = Form::of(&params);
         match method {
             "tools/call"
                 if params.text("name") == Some(self.reducer.limits().read_tool().name.clone()) =>
             {
                 let arguments = params.some("arguments").unwrap_or("{}").to_owned();
-                return vec![Effect::ReadTool { id, arguments }];
+                return vec![Effect::ReadTool { id, arguments, form }];
             }
             "resources/read" if uri().starts_with(SCHEME) => {
-                return vec![Effect::ReadResource { id, uri: uri() }];
+                return vec![Effect::ReadResource { id, uri: uri(), form }];
             }
             // What is stored never changes, so there is nothing to tell of.
             "resources/subscribe" | "resources/unsubscribe" if uri().starts_with(SCHEME) => {
-                return vec![answer(id, "{}")];
+                return vec![answer(id, &form.complete("{}"))];
             }
             _ => {}
         }
@@ -291,7 +294,7 @@ impl Router {
             && !held.contains("resources")
         {
             let result = listing::result(list, &self.own(list), None);
-            return vec![answer(id, &result)];
+            return vec![answer(id, &form.cacheable(&result))];
         }
         if list == Some(ListOf::Tools) && params.some("cursor").is_none() {
             self.tool_names.clear();

@@ -15,6 +15,7 @@ use crate::message::{Id, Kind, Message, NO_RESOURCE, failure, response};
 use crate::proxy::Log;
 use crate::reduce::{Reduced, Reducer};
 use crate::resources;
+use crate::revision::Form;
 use crate::router::{Effect, Job, Mark, Router};
 
 /// Messages that wait for a server or for the client before whoever sends them waits too.
@@ -189,20 +190,20 @@ impl Session {
                 Effect::Reduce { message, answers, job } => {
                     self.reduce(message, answers, job).await;
                 }
-                Effect::ReadTool { id, arguments } => {
+                Effect::ReadTool { id, arguments, form } => {
                     let session = Arc::clone(self);
                     self.jobs.spawn(async move {
-                        let text = session.read_tool(&id, &arguments).await;
+                        let text = session.read_tool(&id, &arguments, form).await;
                         session.respond(id, text).await;
                     });
                 }
-                Effect::ReadResource { id, uri } => {
+                Effect::ReadResource { id, uri, form } => {
                     let session = Arc::clone(self);
                     self.jobs.spawn(async move {
                         let store = session.reducer.store();
                         let strip = session.reducer.config().strip_ansi;
                         let text = match resources::read(store, &uri, strip).await {
-                            Ok(result) => response(&id, &result),
+                            Ok(result) => response(&id, &form.cacheable(&result)),
                             Err(sentence) => failure(&id, NO_RESOURCE, &sentence),
                         };
                         session.respond(id, text).await;
@@ -303,18 +304,20 @@ impl Session {
         reduced.map(|result| message.with_body(&result))
     }
 
-    async fn read_tool(&self, id: &Id, arguments: &str) -> String {
+    async fn read_tool(&self, id: &Id, arguments: &str, form: Form) -> String {
         let limits = self.reducer.limits();
         match serde_json::from_str(arguments) {
-            Ok(arguments) => said(id, &limits.read(&arguments).await, false),
-            Err(error) => said(id, &format!("The arguments are not JSON: {error}."), true),
+            Ok(arguments) => said(id, &limits.read(&arguments).await, false, form),
+            Err(error) => said(id, &format!("The arguments are not JSON: {error}."), true, form),
         }
     }
 
     async fn substitute(self: &Arc<Self>, server: usize, message: Message, id: Id, tool: &str) {
         let config = &self.reducer.config().mcp;
         let params = message.params();
-        let arguments = Members::of(params).and_then(|members| members.some("arguments"));
+        let members = Members::of(params).unwrap_or_default();
+        let form = Form::of(&members);
+        let arguments = members.some("arguments");
         let substituted = match arguments {
             Some(arguments) => {
                 let store = self.reducer.store();
@@ -336,7 +339,7 @@ impl Session {
             }
             Err(sentence) => {
                 self.router().answered_here(server, &id);
-                let text = said(&id, &sentence, true);
+                let text = said(&id, &sentence, true, form);
                 self.respond(id, text).await;
             }
         }
@@ -344,7 +347,8 @@ impl Session {
 }
 
 /// The response that is a tool's result with this text.
-fn said(id: &Id, text: &str, is_error: bool) -> String {
+fn said(id: &Id, text: &str, is_error: bool, form: Form) -> String {
     let flag = if is_error { ",\"isError\":true" } else { "" };
-    response(id, &format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]{flag}}}", quote(text)))
+    let result = format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]{flag}}}", quote(text));
+    response(id, &form.complete(&result))
 }

@@ -168,6 +168,12 @@ impl Streams {
         Some(Delivery { event, to })
     }
 
+    /// The requests of a stream that are not answered yet.
+    pub(crate) fn unanswered(&self, stream: u64) -> Vec<Id> {
+        let held = self.streams.get(&stream);
+        held.into_iter().flat_map(|held| held.waiting.iter().cloned()).collect()
+    }
+
     /// A request that nothing more comes for; a stream without any ends.
     fn done(&mut self, id: &Id) {
         let Some(stream) = self.by_request.remove(id) else { return };

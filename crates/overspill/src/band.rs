@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::action::Action;
 
 /// From this size on, this action.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Band {
     /// The smallest size the band applies to, in the policy's unit.
     pub over: u64,
@@ -21,7 +21,7 @@ impl Band {
 }
 
 /// Bands in order, proved to be distinct: asking which one fits cannot fail.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bands(Vec<Band>);
 
 /// Why a list of bands was refused.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -10,6 +11,10 @@ from mcp import StdioServerParameters
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
 import kit  # noqa: E402
+
+
+# In the background of a shell interrupts are ignored, and so would what the tests start ignore them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

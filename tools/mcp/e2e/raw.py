@@ -7,8 +7,8 @@ import select
 import subprocess
 import threading
 
-# How long anything may take before a test fails, in seconds. What is slow is the machine.
-PATIENCE = 60
+from kit import PATIENCE
+
 
 
 class Raw:
@@ -89,13 +89,13 @@ class Raw:
         return int(line.split()[1]) * 1024
 
 
-def ends(pid: int, seconds: float = 15) -> bool:
+def ends(pid: int) -> bool:
     """Whether a process ends in time."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([process], [], [], seconds)[0])
+        return bool(select.select([process], [], [], PATIENCE)[0])
     finally:
         os.close(process)

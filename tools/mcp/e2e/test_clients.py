@@ -14,14 +14,14 @@ FORMS = ["v1", "v2"]
 
 def typescript(node, form, calls, server) -> dict:
     command = [node, kit.script("client.mjs"), form, json.dumps(calls), *server]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=kit.PATIENCE)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def inspector(node, *words) -> dict:
     program = kit.package("@modelcontextprotocol/inspector", "clients/launcher/build/index.js")
-    done = subprocess.run([node, program, "--cli", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([node, program, "--cli", *words], capture_output=True, text=True, timeout=kit.PATIENCE)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return json.loads(done.stdout[done.stdout.index("{") :])
 
@@ -59,7 +59,7 @@ def test_the_typescript_sdk_takes_reduced_structured_results(node, form, faulty,
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_python_sdk_takes_reduced_structured_results(faulty, proxy, mode):
-    async with Client(proxy.before(faulty), mode=mode, read_timeout_seconds=60) as client:
+    async with Client(proxy.before(faulty), mode=mode, read_timeout_seconds=kit.PATIENCE) as client:
         result = await client.call_tool("rows", {"n": 5_000})
         assert not result.is_error
         whole = json.loads(await read_whole(client, marker(text_of(result))[3]))
@@ -102,7 +102,7 @@ async def test_a_page_of_playwright(node, proxy, tmp_path):
     server += ["--allow-unrestricted-file-access", "--executable-path", browser]
     # It writes what it sees into its current folder.
     server = proxy.before(server, cwd=tmp_path)
-    async with Client(server, read_timeout_seconds=60) as client:
+    async with Client(server, read_timeout_seconds=kit.PATIENCE) as client:
         seen = await client.call_tool("browser_navigate", {"url": f"file://{page}"})
         assert not seen.is_error, text_of(seen)
         seen = await client.call_tool("browser_snapshot", {})

@@ -54,7 +54,7 @@ def post(url, message, **headers):
     accept = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     request = urllib.request.Request(url, json.dumps(message).encode(), {**accept, **headers})
     try:
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=kit.PATIENCE) as response:
             for line in response:
                 line = line.decode().removeprefix("data:").strip()
                 if line.startswith("{"):
@@ -71,7 +71,7 @@ async def test_five_megabytes_over_http(proxy, files, tmp_path):
     path.write_bytes(whole.encode())
     assert len(whole.encode()) > 5_000_000
     with listening(proxy, ["--", *files]) as (_, url):
-        async with Client(url, read_timeout_seconds=60) as client, Client(url) as other:
+        async with Client(url, read_timeout_seconds=kit.PATIENCE) as client, Client(url) as other:
             result = await client.call_tool("read_text_file", {"path": str(path)})
             assert len(result.model_dump_json()) < 30_000
             assert await read_whole(client, marker(text_of(result))[3]) == whole
@@ -183,7 +183,7 @@ def test_a_wrapped_address_keeps_its_headers_and_shows_no_secret(proxy, upstream
 def test_an_address_where_nobody_listens(proxy):
     command = [kit.overspill(), "mcp", "--store", str(proxy.store), "--url", "http://127.0.0.1:9/mcp"]
     text = json.dumps(INITIALIZE) + "\n"
-    done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=60)
+    done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=kit.PATIENCE)
     assert b"127.0.0.1:9" in done.stdout + done.stderr
     answer = json.loads(done.stdout.splitlines()[0])
     assert answer["id"] == 1 and "error" in answer

@@ -2,6 +2,7 @@
 
 import subprocess
 
+import kit
 import pytest
 from conftest import started_by
 from mcp import Client, types
@@ -37,7 +38,7 @@ class Session:
             elicitation_callback=elicited,
             list_roots_callback=roots,
             logging_callback=self.log,
-            read_timeout_seconds=60,
+            read_timeout_seconds=kit.PATIENCE,
         )
 
     async def log(self, params):
@@ -141,7 +142,7 @@ async def test_five_megabytes_of_a_file_come_back_byte_for_byte(files, proxy, tm
     path = tmp_path / "files" / "big.txt"
     path.write_bytes(whole.encode())
 
-    async with Client(proxy.before(files), read_timeout_seconds=60) as client:
+    async with Client(proxy.before(files), read_timeout_seconds=kit.PATIENCE) as client:
         result = await client.call_tool("read_text_file", {"path": str(path)})
         view = text_of(result)
         assert not result.is_error and len(result.model_dump_json()) < 30_000
@@ -172,8 +173,6 @@ async def test_small_files_pass_whole(files, proxy, tmp_path):
 
 
 async def test_the_log_of_a_repository_comes_back(proxy, tmp_path):
-    import kit
-
     repository = tmp_path / "repository"
     repository.mkdir()
 

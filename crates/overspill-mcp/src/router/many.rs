@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::json::{Edits, Members};
 use crate::listing::{self, ListOf};
 use crate::message::{INTERNAL, INVALID_PARAMS, Id, METHOD_NOT_FOUND, Message, cancelled, failure};
+use crate::revision::Form;
 
 use super::{
     Call, Effect, Gather, GatherOf, Mark, Router, What, answer, remember, to_client, with_value,
@@ -20,8 +21,9 @@ impl Router {
         message: &Message,
     ) -> Vec<Effect> {
         let params = Members::of(message.params()).unwrap_or_default();
+        let form = Form::of(&params);
         match method {
-            "ping" => return vec![answer(id, "{}")],
+            "ping" => return vec![answer(id, &form.complete("{}"))],
             // Servers of several revisions can only be joined in a session.
             "server/discover" => {
                 let text =
@@ -30,14 +32,14 @@ impl Router {
             }
             "initialize" => {
                 let all = (0..self.names.len()).map(|server| (server, message.clone())).collect();
-                let mut effects = self.gather(id, GatherOf::Initialize, all);
+                let mut effects = self.gather(id, GatherOf::Initialize, form, all);
                 effects.push(Effect::Deadline { gather: self.next_gather() });
                 return effects;
             }
             "logging/setLevel" => {
                 let all = self.with("logging").into_iter().map(|server| (server, message.clone()));
                 let all = all.collect();
-                return self.gather(id, GatherOf::Nothing, all);
+                return self.gather(id, GatherOf::Nothing, form, all);
             }
             "tools/call" | "prompts/get" => {
                 let name = params.text("name").unwrap_or_default();
@@ -144,7 +146,7 @@ impl Router {
                 cursors.into_iter().filter(|(server, _)| *server < known).filter_map(of).collect()
             }
         };
-        self.gather(id, GatherOf::List(list), asked)
+        self.gather(id, GatherOf::List(list), Form::of(params), asked)
     }
 
     fn next_gather(&self) -> u64 {
@@ -152,13 +154,19 @@ impl Router {
     }
 
     /// Asks several servers at once and answers when all have.
-    fn gather(&mut self, id: Id, kind: GatherOf, asked: Vec<(usize, Message)>) -> Vec<Effect> {
+    fn gather(
+        &mut self,
+        id: Id,
+        kind: GatherOf,
+        form: Form,
+        asked: Vec<(usize, Message)>,
+    ) -> Vec<Effect> {
         self.next += 1;
         let gather = self.next;
         let opens = kind == GatherOf::Initialize;
         let waiting: HashSet<usize> = asked.iter().map(|(server, _)| *server).collect();
         let (results, errors) = (BTreeMap::new(), BTreeMap::new());
-        self.gathers.insert(gather, Gather { id, kind, waiting, results, errors });
+        self.gathers.insert(gather, Gather { id, kind, form, waiting, results, errors });
         let mut effects = Vec::new();
         for (server, message) in asked {
             let id = self.fresh();
@@ -243,7 +251,7 @@ impl Router {
 
     fn finish(&mut self, gather: u64) -> Vec<Effect> {
         let Some(held) = self.gathers.remove(&gather) else { return Vec::new() };
-        let Gather { id, kind, results, errors, .. } = held;
+        let Gather { id, kind, form, results, errors, .. } = held;
         let mut effects: Vec<Effect> = errors
             .iter()
             .map(|(server, why)| Effect::Log(format!("{}: {why}", self.names[*server])))
@@ -258,9 +266,9 @@ impl Router {
             return effects;
         }
         let result = match kind {
-            GatherOf::Nothing => "{}".to_owned(),
+            GatherOf::Nothing => form.complete("{}"),
             GatherOf::Initialize => self.initialized(&results),
-            GatherOf::List(list) => self.joined(list, &results),
+            GatherOf::List(list) => form.cacheable(&self.joined(list, &results)),
         };
         effects.push(answer(id, &result));
         effects

@@ -109,6 +109,24 @@ fn what_is_stored_is_a_resource_even_of_a_server_without_any() {
 }
 
 #[test]
+fn lists_of_the_proxy_say_their_type_to_clients_of_the_revision_that_wants_it() {
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#;
+    let list = format!(r#"{{"id":2,"method":"resources/list","params":{{{meta}}}}}"#);
+    let discover = r#"{"id":1,"method":"server/discover"}"#;
+    let mut single = router(&["s"]);
+    client(&mut single, discover);
+    server(&mut single, 0, r#"{"id":1,"result":{"capabilities":{"tools":{}}}}"#);
+    let mut many = opened(&["a", "b"], &[r#"{"tools":{}}"#, "{}"]);
+    let listed = r#"client < {"jsonrpc":"2.0","id":2,"result":{"resources":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}}"#;
+    assert_eq!(client(&mut single, &list), listed);
+    assert_eq!(client(&mut many, &list), listed);
+    let read = format!(
+        r#"{{"id":3,"method":"tools/call","params":{{"name":"read_tool_result",{meta}}}}}"#
+    );
+    assert!(client(&mut single, &read).contains("form: Typed"));
+}
+
+#[test]
 fn a_result_under_the_smallest_band_passes_and_a_bigger_one_is_looked_at() {
     let mut router = router(&["s"]);
     for (id, chars) in [(1, 9_000), (2, 11_000)] {

@@ -33,23 +33,47 @@ async fn garbage_among_messages_is_skipped() {
     connected.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_a_server_started_outlives_the_session() {
-    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
-    let pid = text(&connected.call("sleeper", json!({})).await.unwrap());
-    let is_alive = || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // One that has ended and that nobody has asked about yet is a zombie.
-        !stat.is_empty() && !stat.contains(") Z ")
-    };
-    assert!(is_alive());
-    connected.close().await;
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // One that has ended and that nobody has asked about yet is a zombie.
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+async fn ended(pid: &str) {
     let ended = async {
-        while is_alive() {
+        while is_alive(pid) {
             tokio::task::yield_now().await;
         }
     };
     within(ended).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_a_server_started_outlives_the_session() {
+    for tool in ["sleeper", "stubborn"] {
+        let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+        let pid = text(&connected.call(tool, json!({})).await.unwrap());
+        assert!(is_alive(&pid));
+        connected.close().await;
+        ended(&pid).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_a_server_started_outlives_the_server() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    let pid = text(&connected.call("stubborn", json!({})).await.unwrap());
+    connected.call("die", json!({})).await.unwrap_err();
+    ended(&pid).await;
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_dropped_leaves_nothing_behind() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    let pid = text(&connected.call("stubborn", json!({})).await.unwrap());
+    connected.served.abort();
+    ended(&pid).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,20 +148,26 @@ impl Store for Full {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_fails_no_call() {
-    let said = Said::default();
-    let mut options = Options::new(Config::default(), Arc::new(Full));
-    options.servers = vec![Server { name: "s".to_owned(), transport: process() }];
-    options.log = said.log();
-    let connected = connect(Proxy::new(options).unwrap()).await;
-    let view = text(&connected.call("lines", json!({ "n": 5_000 })).await.unwrap());
-    assert!(view.contains("nothing was stored") || view.contains("not stored"), "{view}");
-    assert!(
-        view.starts_with("line 0 ") && view.ends_with("line 4999 of a long result\n"),
-        "{view}"
-    );
-    assert!(said.all().contains("the store is full"), "{}", said.all());
-    connected.close().await;
+async fn a_full_disk_fails_no_call_and_loses_nothing_that_nobody_asked_to_cut() {
+    const CUT: &str = "[[bands]]\nover = 10_000\naction = \"spill\"\nthen = \"truncate\"\n";
+    for (config, is_whole) in [("", true), ("preset = \"lean\"", true), (CUT, false)] {
+        let said = Said::default();
+        let config = Config::parse("overspill.toml", config).unwrap();
+        let mut options = Options::new(config, Arc::new(Full));
+        options.servers = vec![Server { name: "s".to_owned(), transport: process() }];
+        options.log = said.log();
+        let connected = connect(Proxy::new(options).unwrap()).await;
+        let view = text(&connected.call("lines", json!({ "n": 5_000 })).await.unwrap());
+        assert_eq!(view == lines(5_000), is_whole, "{view}");
+        if is_whole {
+            assert!(said.all().contains("it is in view whole"), "{}", said.all());
+        } else {
+            assert!(view.contains("not stored"), "{view}");
+            assert!(view.starts_with("line 0 ") && view.ends_with("line 4999 of a long result\n"));
+        }
+        assert!(said.all().contains("the store is full"), "{}", said.all());
+        connected.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

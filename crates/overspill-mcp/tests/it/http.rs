@@ -186,6 +186,53 @@ async fn a_server_that_cannot_be_reached_is_told_of() {
     listening.close().await;
 }
 
+/// A server that answers nothing, and what it is sent.
+async fn silent() -> (String, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+    use axum::extract::State;
+    use axum::response::{IntoResponse, Response};
+    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+    async fn answer(State(sent): State<UnboundedSender<Value>>, body: String) -> Response {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let is_request = message.get("id").is_some();
+        let _ = sent.send(message);
+        if is_request {
+            std::future::pending::<()>().await;
+        }
+        StatusCode::ACCEPTED.into_response()
+    }
+    let (sent, received) = unbounded_channel();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = axum::Router::new().route("/", axum::routing::post(answer)).with_state(sent);
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    (format!("http://{address}/"), received)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_without_a_session_is_cancelled_when_its_client_is_gone() {
+    let (behind, mut received) = silent().await;
+    let behind = Transport::http(behind);
+    let listening = listening(proxy(&[("s", behind)], "", &Said::default()), defaults()).await;
+    let url = listening.url();
+    for accept in ["application/json, text/event-stream", "application/json"] {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}"#;
+        let request = Client::new()
+            .post(&url)
+            .header("content-type", "application/json")
+            .header("accept", accept)
+            .header("mcp-protocol-version", "2026-07-28")
+            .body(call);
+        let client = tokio::spawn(async move { request.send().await.unwrap().text().await });
+        let call = within(received.recv()).await.unwrap();
+        client.abort();
+        let told = within(received.recv()).await.unwrap();
+        assert_eq!(told["method"], "notifications/cancelled", "{accept}: {told}");
+        assert_eq!(told["params"]["requestId"], call["id"], "{accept}");
+    }
+    listening.close().await;
+}
+
 /// A server that breaks off its streams and forgets its sessions.
 async fn forgetful() -> String {
     use axum::extract::Request;

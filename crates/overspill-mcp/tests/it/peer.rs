@@ -1,6 +1,6 @@
 //! A server made with the official SDK, as a process of its own and over HTTP.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use rmcp::model::{
@@ -37,7 +37,8 @@ impl ServerHandler for Peer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = json!({ "type": "object" });
-        let tools = ["lines", "structured", "echo", "die", "garbage", "sleeper", "hang"];
+        let tools =
+            ["lines", "structured", "echo", "die", "garbage", "sleeper", "stubborn", "hang"];
         let tool = |name: &str| {
             let mut tool = json!({ "name": name, "inputSchema": schema });
             if name == "structured" {
@@ -77,6 +78,18 @@ impl ServerHandler for Peer {
             "sleeper" => {
                 #[expect(clippy::zombie_processes, reason = "that it outlives this is the point")]
                 let child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+                text(child.id().to_string())
+            }
+            "stubborn" => {
+                let script = "trap '' TERM; echo ready; exec sleep 600";
+                #[expect(clippy::zombie_processes, reason = "that it outlives this is the point")]
+                let mut child = std::process::Command::new("sh")
+                    .args(["-c", script])
+                    .stdout(std::process::Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                let mut ready = [0; 6];
+                child.stdout.take().unwrap().read_exact(&mut ready).unwrap();
                 text(child.id().to_string())
             }
             "hang" => {
