@@ -67,7 +67,14 @@ pub(crate) fn wrap(
 /// `copy` is the configuration as it was before. A server that was not changed since comes back from
 /// it as it was written there, so that a file that was not changed since comes back byte for byte;
 /// from one that was, only the proxy goes. One that was behind it in the copy stays so.
-pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<Changed, String> {
+///
+/// `programs` are names of this program, besides those that are known by their look.
+pub(crate) fn unwrap(
+    syntax: Syntax,
+    text: &str,
+    copy: Option<&str>,
+    programs: &[String],
+) -> Result<Changed, String> {
     let before = match copy.map(|copy| Document::parse(syntax, copy)) {
         Some(Ok(copy)) => copy.servers(),
         _ => Vec::new(),
@@ -76,10 +83,10 @@ pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<C
     let mut document = Document::parse(syntax, text)?;
     let changes = change(&mut document, |server| {
         let before = like(server).map(|it| &it.entry);
-        let undone = |entry| entry::unwrap(entry, before, syntax.headers_key());
-        let edits = undone(&server.entry)?;
+        let undone = |entry| entry::unwrap(entry, before, syntax.headers_key(), programs);
+        let undoing = undone(&server.entry)?;
         let was_behind_it = before.is_some_and(|before| undone(before).is_some());
-        Some(if was_behind_it { Err(Left::Before) } else { Ok(edits) })
+        Some(if was_behind_it { Err(Left::Before) } else { undoing })
     });
     for (server, change) in document.servers().iter().zip(&changes) {
         let same = |it: &&Server| entry::means_the_same(&it.entry, &server.entry);
@@ -94,6 +101,16 @@ pub(crate) fn unwrap(syntax: Syntax, text: &str, copy: Option<&str>) -> Result<C
     let as_before = |copy: &&str| Document::parse(syntax, copy).is_ok_and(|it| it.text() == undone);
     let undone = copy.filter(as_before).map_or_else(|| undone.clone(), str::to_owned);
     Ok(Changed::new(text, undone, changes))
+}
+
+/// Whether `text` has every server of `other`, each as it is there.
+pub(crate) fn has_all_of(syntax: Syntax, text: &str, other: &str) -> bool {
+    let servers = |text| Document::parse(syntax, text).map(|document| document.servers());
+    let (Ok(servers), Ok(others)) = (servers(text), servers(other)) else { return false };
+    let is_there = |other: &Server| {
+        servers.iter().any(|it| it.is_like(other) && entry::means_the_same(&it.entry, &other.entry))
+    };
+    others.iter().all(is_there)
 }
 
 /// Changes the servers for which there is a decision, and says what becomes of each of those.

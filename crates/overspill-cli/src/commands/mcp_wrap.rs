@@ -68,16 +68,7 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
 
     let mut copy = config.copy.is_some();
     if changed.is_any() && !args.dry_run {
-        // What was wrapped before, by this command, is not what the file was.
-        let before = match &config.copy {
-            Some(copy) => {
-                wrap::unwrap(config.syntax, &config.text, Some(copy))
-                    .map_err(|error| config.wrong(&error))?
-                    .text
-            }
-            None => config.text.clone(),
-        };
-        config.write(&config.copy_path(), &before)?;
+        config.keep_copy(&[proxy.program])?;
         config.write(&config.path, &changed.text)?;
         copy = true;
     }
@@ -87,9 +78,18 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
 pub(crate) fn unwrap(common: &cli::Common, args: &cli::McpUnwrap) -> Result<u8, Failure> {
     let config = ClientConfig::read(&args.file)?;
     let copy = config.copy.as_deref();
-    let changed =
-        wrap::unwrap(config.syntax, &config.text, copy).map_err(|error| config.wrong(&error))?;
+    let programs = own_programs();
+    let changed = wrap::unwrap(config.syntax, &config.text, copy, &programs)
+        .map_err(|error| config.wrong(&error))?;
     let is_as_before = copy == Some(changed.text.as_str());
+    if copy.is_some() && !changed.is_any() && !is_as_before {
+        let (file, copy) = (config.named(), config.copy_path().display().to_string());
+        return Err(Failure::new(format!(
+            "{file} has no server that goes through the proxy by `overspill mcp wrap`, and it is \
+             not as its copy is: it was changed since, and stays as it is"
+        ))
+        .hint(format!("the copy is kept; to have it back: mv {copy:?} {file:?}")));
+    }
     if !args.dry_run {
         if changed.is_any() {
             config.write(&config.path, &changed.text)?;
@@ -134,6 +134,29 @@ impl ClientConfig {
         let mut path = OsString::from(&self.path);
         path.push(COPY);
         path.into()
+    }
+
+    /// Keeps the configuration as it is without the proxy. A copy there is already is replaced only by
+    /// one that has all its servers; else it is kept, too, under a name of its own.
+    fn keep_copy(&self, programs: &[String]) -> Result<(), Failure> {
+        let path = self.copy_path();
+        let Some(copy) = &self.copy else { return self.write(&path, &self.text) };
+        let before = wrap::unwrap(self.syntax, &self.text, Some(copy), programs)
+            .map_err(|error| self.wrong(&error))?
+            .text;
+        if before == *copy {
+            return Ok(());
+        }
+        if !wrap::has_all_of(self.syntax, &before, copy) {
+            let numbered = |n: u32| PathBuf::from(format!("{}.{n}", path.display()));
+            let mut names = (1..).map(numbered);
+            let put_aside = names.find_map(|name| match fs::hard_link(&path, &name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
+                linked => Some(linked.map_err(|error| failed("write", &name, error))),
+            });
+            put_aside.transpose()?;
+        }
+        self.write(&path, &before)
     }
 
     fn named(&self) -> String {
@@ -223,9 +246,33 @@ fn program(args: &cli::McpWrap) -> Result<String, Failure> {
     if let Some(program) = &args.program {
         return Ok(program.clone());
     }
-    let path = std::env::current_exe()
+    as_text(called()?)
+}
+
+/// The path by which this program was called or found, its links unresolved: what a package manager
+/// links to has a version in its path, and is gone after an upgrade.
+fn called() -> Result<PathBuf, Failure> {
+    let real = std::env::current_exe()
         .map_err(|error| Failure::from(error).context("cannot find out where overspill is"))?;
-    as_text(path)
+    let name = PathBuf::from(std::env::args_os().next().unwrap_or_default());
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let candidates: Vec<_> = match name.components().count() {
+        1 if !name.has_root() => {
+            std::env::split_paths(&folders).map(|folder| folder.join(&name)).collect()
+        }
+        _ => vec![name],
+    };
+    let is_this = |path: &PathBuf| {
+        fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(&real).is_ok_and(|it| it == path))
+    };
+    let found = candidates.into_iter().filter_map(|path| std::path::absolute(path).ok());
+    Ok(found.into_iter().find(is_this).unwrap_or(real))
+}
+
+/// The paths of this program, as it was called and as it is.
+fn own_programs() -> Vec<String> {
+    let paths = [called().ok(), std::env::current_exe().ok()];
+    paths.into_iter().flatten().filter_map(|path| as_text(path).ok()).collect()
 }
 
 /// What was said to this command is meant for the servers.

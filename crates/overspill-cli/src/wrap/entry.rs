@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -57,8 +56,12 @@ pub(crate) enum Edit {
 pub(crate) enum Left {
     /// It goes through the proxy.
     Already,
+    /// It is called as the proxy is, by a name that says nothing.
+    Alike,
     /// It did before anything was wrapped.
     Before,
+    /// Another program starts the proxy.
+    Launched,
     /// `overspill mcp` with neither a command nor an address.
     OfItsOwn,
     NoServer,
@@ -72,8 +75,16 @@ impl Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Already => f.write_str("it goes through the proxy already"),
+            Self::Alike => f.write_str(
+                "it is called as `overspill mcp` is, and taken for it; if it is another program, \
+                 change the entry by hand",
+            ),
             Self::Before => f.write_str(
-                "it went through the proxy before the others did; without the copy, it is undone too",
+                "you had put it behind the proxy by hand; to undo it too, unwrap once more when \
+                 the copy is gone",
+            ),
+            Self::Launched => f.write_str(
+                "another program starts overspill there; take `overspill mcp` away by hand",
             ),
             Self::OfItsOwn => {
                 f.write_str("it starts overspill with servers of its own configuration")
@@ -93,9 +104,12 @@ impl Display for Left {
 
 /// What brings a server behind the proxy.
 pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit>, Left> {
-    if is_overspill(entry) {
-        let is_wrapped = unwrap(entry, None, "headers").is_some();
-        return Err(if is_wrapped { Left::Already } else { Left::OfItsOwn });
+    if let Some(call) = Call::of(entry, std::slice::from_ref(&proxy.program)) {
+        return Err(match call {
+            Call { has_server: false, .. } => Left::OfItsOwn,
+            Call { is_certain: false, .. } => Left::Alike,
+            _ => Left::Already,
+        });
     }
     if let Some(command) = entry.get("command") {
         let command = command.as_str().ok_or(Left::NoServer)?;
@@ -179,6 +193,7 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
 
 /// What takes the proxy away from before a server; nothing if it is not behind one.
 ///
+/// `programs` are names of this program that are not known by their look.
 /// `before` is the server as it was before it was wrapped, where that is known: it says under which
 /// keys its client has what the proxy has in its own way. Where it is not, headers go under
 /// `headers_key`.
@@ -186,11 +201,18 @@ pub(crate) fn unwrap(
     entry: &Map<String, Value>,
     before: Option<&Map<String, Value>>,
     headers_key: &'static str,
-) -> Option<Vec<Edit>> {
+    programs: &[String],
+) -> Option<Result<Vec<Edit>, Left>> {
+    let call = Call::of(entry, programs).filter(|call| call.has_server)?;
+    if call.is_launched {
+        return Some(Err(Left::Launched));
+    }
+    if !call.is_certain && before.is_none() {
+        return Some(Err(Left::Alike));
+    }
     let words = words(entry)?;
-    let mcp = is_overspill(entry).then(|| words.iter().position(|word| *word == "mcp"))??;
     if let Some(end) = words.iter().position(|word| *word == "--") {
-        let command = words.get(end + 1).filter(|_| mcp < end)?;
+        let command = words.get(end + 1)?;
         let command = vec![("command".to_owned(), Value::from(*command))];
         let mut edits = vec![Edit::replace("command", command)];
         if words.len() == end + 2 {
@@ -198,7 +220,7 @@ pub(crate) fn unwrap(
         } else {
             edits.push(Edit::DropFirst { key: "args".to_owned(), count: end + 2 });
         }
-        return Some(edits);
+        return Some(Ok(edits));
     }
 
     let empty = Map::new();
@@ -235,7 +257,7 @@ pub(crate) fn unwrap(
     }
     edits.push(Edit::replace("args", Vec::new()));
     edits.push(Edit::replace("command", server));
-    Some(edits)
+    Some(Ok(edits))
 }
 
 /// Whether two entries say the same of a server: what is empty says nothing.
@@ -291,15 +313,56 @@ impl Edit {
     }
 }
 
-/// Whether the server is started by `overspill mcp`.
-fn is_overspill(entry: &Map<String, Value>) -> bool {
-    let command = entry.get("command").and_then(Value::as_str).unwrap_or_default();
+/// A server that is started by `overspill mcp`.
+struct Call {
+    /// Whether the line says which server stands behind the proxy.
+    has_server: bool,
+    /// Whether it is the proxy beyond doubt: others may have an `mcp --url` as well.
+    is_certain: bool,
+    /// Whether it is another program, such as `npx` or `env`, that starts the proxy.
+    is_launched: bool,
+}
+
+impl Call {
+    /// Recognises the proxy by its name, and by how it is called where it goes by another: a link, a
+    /// version in its name, and a package's own folder are all usual.
+    fn of(entry: &Map<String, Value>, programs: &[String]) -> Option<Self> {
+        let command = entry.get("command")?.as_str()?;
+        let words = words(entry)?;
+        let env = entry.get("env").and_then(Value::as_object);
+        let has_variable = |name: &str| env.is_some_and(|env| env.contains_key(name));
+        let has_server = |words: &[&str]| {
+            let end = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+            let is_command = end + 1 < words.len();
+            (is_command, is_command || has_variable(URL) || option(words, "--url").is_some())
+        };
+
+        let own = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+        let (is_command, has_server_behind) = has_server(&words);
+        let is_named = is_overspill(command) || programs.iter().any(|program| program == command);
+        let has_variables = has_variable(URL) || has_variable(HEADERS);
+        if (is_named || has_variables) && words[..own].contains(&"mcp") {
+            let has_server = has_server_behind;
+            return Some(Self { has_server, is_certain: true, is_launched: false });
+        }
+        let is_called_alike = words.first() == Some(&"mcp")
+            && words.get(1).is_some_and(|word| word.starts_with("--"))
+            && has_server_behind;
+        if is_called_alike {
+            return Some(Self { has_server: true, is_certain: is_command, is_launched: false });
+        }
+        let launched = words.windows(2).position(|it| is_overspill(it[0]) && it[1] == "mcp")?;
+        let (_, has_server) = has_server(&words[launched..]);
+        Some(Self { has_server, is_certain: true, is_launched: true })
+    }
+}
+
+/// Whether a program is overspill by its name, whatever version or ending is written behind it.
+fn is_overspill(program: &str) -> bool {
     // As Windows spells it, too.
-    let name = command.rsplit('\\').next().unwrap_or_default();
-    let words = words(entry).unwrap_or_default();
-    let own = words.iter().position(|word| *word == "--").unwrap_or(words.len());
-    Path::new(name).file_stem().is_some_and(|stem| stem == "overspill")
-        && words[..own].contains(&"mcp")
+    let name = program.rsplit(['/', '\\']).next().unwrap_or_default();
+    let rest = name.strip_prefix("overspill");
+    rest.is_some_and(|rest| !rest.starts_with(|it: char| it.is_alphanumeric() || it == '_'))
 }
 
 fn words(entry: &Map<String, Value>) -> Option<Vec<&str>> {

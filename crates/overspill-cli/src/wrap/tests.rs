@@ -16,11 +16,11 @@ fn wrapped(syntax: Syntax, text: &str) -> String {
 fn check(syntax: Syntax, before: &str, after: &str) {
     let got = wrapped(syntax, before);
     assert_eq!(got, after, "got:\n{got}");
-    assert_eq!(unwrap(syntax, &got, Some(before)).unwrap().text, before);
+    assert_eq!(unwrap(syntax, &got, Some(before), &[]).unwrap().text, before);
     let entries = |text: &str| -> Vec<_> {
         Document::parse(syntax, text).unwrap().servers().into_iter().map(|it| it.entry).collect()
     };
-    let undone = unwrap(syntax, &got, None).unwrap().text;
+    let undone = unwrap(syntax, &got, None, &[]).unwrap().text;
     for (undone, before) in entries(&undone).iter().zip(entries(before)) {
         assert!(entry::means_the_same(undone, &before), "{undone:?} from {before:?}");
     }
@@ -177,7 +177,7 @@ fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
         assert_eq!(entry["env"]["OVERSPILL_MCP_URL"], url);
         assert_eq!(entry["env"]["OVERSPILL_MCP_HEADERS"], "Authorization: Bearer s3cret");
         assert!(!format!("{:?}", changed.servers).contains("s3cret"), "{:?}", changed.servers);
-        let undone = unwrap(Syntax::Json, &changed.text, None).unwrap();
+        let undone = unwrap(Syntax::Json, &changed.text, None, &[]).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&undone.text).unwrap(), text);
         assert!(!format!("{:?}", undone.servers).contains("s3cret"), "{:?}", undone.servers);
     }
@@ -204,7 +204,20 @@ fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
             Left::Already,
         ),
     ];
-    for (entry, why) in cases {
+    let more = [
+        (json!({"command": "/opt/x/overspill-bin", "args": ["mcp", "--", "a"]}), Left::Already),
+        (json!({"command": "overspill-0.1.0", "args": ["mcp", "--", "a"]}), Left::Already),
+        (json!({"command": "/bin/ovs", "args": ["mcp", "--store", "s", "--", "a"]}), Left::Already),
+        (
+            json!({"command": "ovs", "args": ["mcp"], "env": {"OVERSPILL_MCP_URL": "u"}}),
+            Left::Already,
+        ),
+        (json!({"command": "ovs", "args": ["mcp", "--url", "u"]}), Left::Alike),
+        (json!({"command": "npx", "args": ["overspill", "mcp", "--", "a"]}), Left::Already),
+        (json!({"command": "env", "args": ["A=b", "overspill", "mcp", "--", "a"]}), Left::Already),
+        (json!({"command": "npx", "args": ["-y", "overspill", "mcp"]}), Left::OfItsOwn),
+    ];
+    for (entry, why) in cases.into_iter().chain(more) {
         let text = json!({"mcpServers": {"a": entry}}).to_string();
         let changed = wrap(Syntax::Json, &text, &proxy(), |_| true).unwrap();
         assert_eq!(changed.text, text);
@@ -227,7 +240,7 @@ fn what_was_changed_since_stays_changed() {
         .replace(r#""gone""#, r#""renamed""#)
         .replace("{\"mcpServers\":{\n", "{\"mcpServers\":{\n    \"new\":  {\"command\": \"d\"},\n");
     assert_eq!(
-        unwrap(Syntax::Json, &now, Some(copy)).unwrap().text,
+        unwrap(Syntax::Json, &now, Some(copy), &[]).unwrap().text,
         r#"{"mcpServers":{
     "new":  {"command": "d"},
     "same": {"command":"a",   "args":[ "1" ]},
@@ -282,9 +295,29 @@ fn entries() -> impl Strategy<Value = serde_json::Value> {
     let wrapped = prop::sample::select(vec![
         json!({"command": "/bin/overspill", "args": ["mcp", "--", "x"]}),
         json!({"command": "overspill", "args": ["mcp", "--url", "https://x.example/"]}),
+        json!({"command": "npx", "args": ["-y", "overspill@0.1.0", "mcp", "--", "x"]}),
+        json!({"command": "env", "args": ["A=b", "/bin/overspill", "mcp", "--", "x"]}),
+        json!({"command": "tool", "args": ["mcp", "--url", "https://x.example/"]}),
     ]);
     let strange = prop::sample::select(vec![json!(null), json!([]), json!({}), json!("x")]);
     prop_oneof![4 => stdio, 4 => http, 1 => wrapped, 1 => strange]
+}
+
+/// What the client may call overspill by.
+fn programs() -> impl Strategy<Value = Proxy> {
+    let known = prop::sample::select(vec![
+        "/opt/overspill",
+        "/opt/x/overspill-bin",
+        "overspill-0.1.0",
+        "/usr/local/bin/ovs",
+        r"C:\tools\ovs.exe",
+    ]);
+    let program = prop_oneof![known.prop_map(str::to_owned), "[a-z/. -]{1,8}"];
+    let store = prop::sample::select(vec![vec![], vec!["--store", "s"]]);
+    (program, store).prop_map(|(program, options)| Proxy {
+        program,
+        options: options.into_iter().map(str::to_owned).collect(),
+    })
 }
 
 /// Writes JSON as people do: with more or fewer blanks, comments and commas.
@@ -329,6 +362,8 @@ proptest! {
         tastes in proptest::collection::vec(0_usize..60, 1..40),
         crlf in any::<bool>(),
         mark in any::<bool>(),
+        by in programs(),
+        again in programs(),
     ) {
         let members: Map = entries.into_iter().collect();
         let value = json!({"a": 1.5, "mcpServers": members, "servers": {"z": {"command": "y"}}});
@@ -339,17 +374,21 @@ proptest! {
             text.insert(0, '\u{feff}');
         }
 
-        let once = wrap(Syntax::Json, &text, &proxy(), |_| true).unwrap();
-        prop_assert_eq!(&wrapped(Syntax::Json, &once.text), &once.text, "a second time does nothing");
-        prop_assert_eq!(&unwrap(Syntax::Json, &once.text, Some(&text)).unwrap().text, &text);
+        let once = wrap(Syntax::Json, &text, &by, |_| true).unwrap();
+        for proxy in [&by, &again] {
+            let twice = wrap(Syntax::Json, &once.text, proxy, |_| true).unwrap();
+            prop_assert_eq!(&twice.text, &once.text, "a second time does nothing");
+        }
+        prop_assert_eq!(&unwrap(Syntax::Json, &once.text, Some(&text), &[]).unwrap().text, &text);
 
         let read = |text: &str| Document::parse(Syntax::Json, text).unwrap().servers();
-        let lost = unwrap(Syntax::Json, &once.text, None).unwrap().text;
+        let own = [by.program.clone()];
+        let lost = unwrap(Syntax::Json, &once.text, None, &own).unwrap().text;
         for ((before, now), undone) in read(&text).iter().zip(read(&once.text)).zip(read(&lost)) {
-            let was_wrapped = entry::unwrap(&before.entry, None, "headers").is_some();
+            let was_wrapped = entry::unwrap(&before.entry, None, "headers", &[]).is_some();
             let is_server = !was_wrapped && !before.entry.is_empty();
             let command = now.entry.get("command").and_then(|it| it.as_str());
-            prop_assert_eq!(is_server, command == Some("/opt/overspill"));
+            prop_assert_eq!(is_server, command == Some(&*by.program) && !was_wrapped);
             let url = |entry: &serde_json::Map<String, serde_json::Value>| {
                 ["url", "httpUrl", "serverUrl"].iter().find_map(|key| entry.get(*key).cloned())
             };
@@ -400,6 +439,8 @@ proptest! {
         entries in proptest::collection::vec(("[a-d]", entries()), 0..4),
         tastes in proptest::collection::vec(0_usize..60, 1..40),
         crlf in 0..3,
+        by in programs(),
+        again in programs(),
     ) {
         let members: Map = entries.into_iter().filter(|(_, entry)| entry.is_object()).collect();
         let mut next = tastes.iter().cycle();
@@ -409,11 +450,14 @@ proptest! {
             1 => text.replace('\n', "\r\n"),
             _ => text.replacen('\n', "\r\n", 2),
         };
-        let once = wrapped(Syntax::Toml, &text);
-        prop_assert_eq!(&wrapped(Syntax::Toml, &once), &once, "a second time does nothing");
-        prop_assert_eq!(&unwrap(Syntax::Toml, &once, Some(&text)).unwrap().text, &text);
+        let once = wrap(Syntax::Toml, &text, &by, |_| true).unwrap().text;
+        for proxy in [&by, &again] {
+            let twice = wrap(Syntax::Toml, &once, proxy, |_| true).unwrap().text;
+            prop_assert_eq!(&twice, &once, "a second time does nothing");
+        }
+        prop_assert_eq!(&unwrap(Syntax::Toml, &once, Some(&text), &[]).unwrap().text, &text);
         let since = format!("[mcp_servers.z]\ncommand = \"z\"\n\n{once}").replace("model = \"m\"", "");
-        let undone = unwrap(Syntax::Toml, &since, Some(&text)).unwrap().text;
+        let undone = unwrap(Syntax::Toml, &since, Some(&text), &[]).unwrap().text;
         let servers = |text: &str| -> Vec<_> {
             let servers = Document::parse(Syntax::Toml, text).unwrap().servers().into_iter();
             servers.map(|it| (it.name, it.entry)).filter(|(name, _)| name != "z").collect()

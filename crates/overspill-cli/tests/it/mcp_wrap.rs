@@ -61,6 +61,47 @@ fn a_server_that_was_added_since_is_wrapped_too_and_everything_comes_back() {
 }
 
 #[test]
+fn by_whatever_name_it_is_called_a_second_time_loses_nothing() {
+    for program in ["/opt/x/overspill-bin", "overspill-0.1.0", "/usr/local/bin/ovs"] {
+        let bench = Bench::new();
+        let file = bench.write("mcp.json", CONFIG);
+        let copy = bench.path("mcp.json.before-overspill");
+        let by = ["mcp", "wrap", "--program", program, "mcp.json"];
+        bench.stdout(&by);
+        let once = fs::read_to_string(&file).unwrap();
+        for again in [by, WRAP] {
+            bench.stdout(&again);
+            assert_eq!(fs::read_to_string(&file).unwrap(), once, "{program}");
+            assert_eq!(fs::read_to_string(&copy).unwrap(), CONFIG, "{program}");
+        }
+        bench.stdout(&["mcp", "unwrap", "mcp.json"]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), CONFIG, "{program}");
+        assert!(!copy.exists());
+    }
+}
+
+#[test]
+fn a_copy_is_neither_overwritten_nor_removed_where_it_has_what_the_file_has_not() {
+    let bench = Bench::new();
+    let file = bench.write("mcp.json", CONFIG);
+    let copy = bench.path("mcp.json.before-overspill");
+    bench.stdout(&WRAP);
+    let other = r#"{"mcpServers": {"b": {"command": "b"}}}"#;
+    bench.write("mcp.json", other);
+    assert_picture!(bench.picture(&["mcp", "unwrap", "mcp.json"]));
+    assert_eq!(fs::read_to_string(&file).unwrap(), other);
+    assert_eq!(fs::read_to_string(&copy).unwrap(), CONFIG);
+
+    bench.stdout(&WRAP);
+    let aside = bench.path("mcp.json.before-overspill.1");
+    assert_eq!(fs::read_to_string(&aside).unwrap(), CONFIG);
+    bench.stdout(&["mcp", "unwrap", "mcp.json"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), other);
+    assert!(!copy.exists());
+    assert_eq!(fs::read_to_string(&aside).unwrap(), CONFIG);
+}
+
+#[test]
 fn what_was_behind_the_proxy_before_stays_there() {
     let bench = Bench::new();
     let own = r#"{"mcpServers": {"a": {"command": "overspill", "args": ["mcp", "--", "a"]}, "b": {"command": "b"}}}"#;
@@ -121,6 +162,25 @@ fn by_default_the_client_calls_this_very_program() {
     let report = bench.json(&["mcp", "wrap", "config.toml", "--json"]);
     let program = fs::canonicalize(crate::bench::OVERSPILL).unwrap();
     assert_eq!(report["servers"][0]["after"], format!("{} mcp -- b", program.display()));
+}
+
+#[test]
+fn the_client_calls_the_link_and_not_what_it_leads_to() {
+    let bench = Bench::new();
+    bench.write("config.toml", "[mcp_servers.a]\ncommand = \"b\"\n");
+    let link = bench.path("ovs");
+    symlink(crate::bench::OVERSPILL, &link).unwrap();
+    let folder = link.parent().unwrap();
+    let path = std::ffi::OsString::from("/nowhere:");
+    let path = [path.as_os_str(), folder.as_os_str()].join(std::ffi::OsStr::new(""));
+    for program in [link.as_os_str(), "ovs".as_ref(), "./ovs".as_ref()] {
+        let mut command = std::process::Command::new(&link);
+        std::os::unix::process::CommandExt::arg0(&mut command, program);
+        command.args(["mcp", "wrap", "config.toml", "--json", "-n"]).current_dir(folder);
+        let output = command.env("PATH", &path).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["servers"][0]["after"], format!("{} mcp -- b", link.display()));
+    }
 }
 
 #[test]
