@@ -21,6 +21,7 @@ class Raw:
         )
         self.lines: queue.Queue = queue.Queue()
         self.errors: list[bytes] = []
+        self.told = threading.Condition()
         self.others: list[dict] = []
         self.answers: dict = {}
         self.last_id = 0
@@ -46,7 +47,14 @@ class Raw:
 
     def _drain_errors(self):
         for line in self.process.stderr:
-            self.errors.append(line)
+            with self.told:
+                self.errors.append(line)
+                self.told.notify_all()
+
+    def says(self, text: bytes) -> bool:
+        """Whether it says that on standard error, now or soon."""
+        with self.told:
+            return self.told.wait_for(lambda: text in b"".join(self.errors), PATIENCE)
 
     def send(self, message: dict) -> None:
         self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
