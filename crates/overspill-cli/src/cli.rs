@@ -3,11 +3,37 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use overspill::config::Preset;
 use overspill::store::{Age, ByteSize};
 use overspill_wire::Format;
+
+/// Reads the command line; where it is wrong, says so and ends.
+pub(crate) fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|mut error| {
+        let words = std::env::args_os().skip(1);
+        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        if let Some(tip) = forgotten_dashes(&words, &error) {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+        error.exit()
+    })
+}
+
+/// What to say where a server's command stands behind `mcp` without `--`.
+fn forgotten_dashes(words: &[String], error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_action = || words.get(1).is_some_and(|it| it == "wrap" || it == "unwrap");
+    let is_mcp = words.first()? == "mcp" && !is_action() && words.iter().all(|it| it != "--");
+    if error.kind() != ErrorKind::UnknownArgument || !is_mcp || word.starts_with('-') {
+        return None;
+    }
+    let (options, command) = words.split_at(words.iter().position(|it| it == word)?);
+    let line = [&["overspill".to_owned()], options, &["--".to_owned()], command].concat();
+    Some(format!("put -- before the server's command: {}", line.join(" ")))
+}
 
 /// Keeps an LLM agent's context window small without losing anything.
 ///
@@ -443,8 +469,8 @@ that asks for a login in the browser must stay as it is: name it with --except.
 --store and --config, where given, are those of the wrapped servers.
 
 With --json: {\"file\", \"copy\", \"dry_run\", \"changed\", \"servers\": [{\"name\", \"before\", \"after\",
-\"left\"}]}, where \"left\" says why a server stays as it is, and the values of headers and variables
-are left out.")]
+\"left\", \"notes\"}]}, where \"left\" says why a server stays as it is, \"notes\" what is to be done
+about one that does not, and the values of headers and variables are left out.")]
 pub(crate) struct McpWrap {
     /// The client's configuration
     #[arg(value_name = "FILE")]

@@ -14,11 +14,9 @@ mod wrap;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     signals::survive_full_files();
-    let cli = cli::Cli::parse();
+    let cli = cli::parse();
     match commands::dispatch(cli) {
         Ok(status) => ExitCode::from(status),
         // Whoever read the output has seen enough of it.

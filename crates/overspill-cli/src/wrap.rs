@@ -17,6 +17,8 @@ pub(crate) struct Change {
     pub(crate) before: String,
     /// How it now is, or why it stays.
     pub(crate) after: Result<String, Left>,
+    /// What the person must know or do about it.
+    pub(crate) notes: Vec<String>,
 }
 
 /// A configuration after a change.
@@ -56,9 +58,16 @@ pub(crate) fn wrap(
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Changed, String> {
     let mut document = Document::parse(syntax, text)?;
-    let changes = change(&mut document, |server| {
+    let servers = document.servers();
+    let mut changes = change(&mut document, |server| {
         wanted(&server.name).then(|| entry::wrap(&server.entry, proxy))
     });
+    for (server, change) in servers.iter().zip(&mut changes) {
+        if let Some(change) = change.as_mut().filter(|change| change.after.is_ok()) {
+            let notes = entry::notes(&server.entry).into_iter();
+            change.notes = notes.map(|note| note.of(&server.name)).collect();
+        }
+    }
     Ok(Changed::new(text, document.text(), changes))
 }
 
@@ -130,7 +139,7 @@ fn change(
     let changes = servers.into_iter().zip(decisions).zip(now).map(|((server, decision), now)| {
         let before = entry::summary(&server.entry);
         let after = decision?.map(|_| entry::summary(&now.entry));
-        Some(Change { name: server.name, before, after })
+        Some(Change { name: server.name, before, after, notes: Vec::new() })
     });
     changes.collect()
 }

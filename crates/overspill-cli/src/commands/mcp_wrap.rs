@@ -35,13 +35,14 @@ struct Row<'a> {
     before: &'a str,
     after: Option<&'a str>,
     left: Option<String>,
+    notes: &'a [String],
 }
 
 impl<'a> Row<'a> {
     fn of(change: &'a Change) -> Self {
-        let Change { name, before, after } = change;
+        let Change { name, before, after, notes } = change;
         let left = after.as_ref().err().map(Left::to_string);
-        Self { name, before, after: after.as_deref().ok(), left }
+        Self { name, before, after: after.as_deref().ok(), left, notes }
     }
 }
 
@@ -115,7 +116,24 @@ struct ClientConfig {
 impl ClientConfig {
     fn read(file: &Path) -> Result<Self, Failure> {
         // A link stays; what it leads to is changed.
-        let path = fs::canonicalize(file).map_err(|error| failed("read", file, error))?;
+        let path = fs::canonicalize(file).map_err(|error| {
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            let failure = failed("read", file, error);
+            match is_missing {
+                true => failure.hint(
+                    "name the client's configuration, such as .mcp.json, .cursor/mcp.json or \
+                     ~/.codex/config.toml",
+                ),
+                false => failure,
+            }
+        })?;
+        if path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+            return Err(Failure::usage(format!(
+                "{} is YAML; only JSON and TOML are read",
+                path.display()
+            ))
+            .hint("put `overspill mcp --` before each server's command by hand"));
+        }
         let metadata = fs::metadata(&path).map_err(|error| failed("read", &path, error))?;
         let text = fs::read_to_string(&path).map_err(|error| failed("read", &path, error))?;
         let is_toml = path.extension().is_some_and(|extension| extension == "toml");
@@ -219,11 +237,12 @@ impl ClientConfig {
 
     fn text_of(&self, changed: &Changed, dry_run: bool, copy: Option<&str>) -> String {
         let mut text = String::new();
-        for Change { name, before, after } in &changed.servers {
+        for Change { name, before, after, notes } in &changed.servers {
             text.push_str(&match after {
                 Ok(after) => format!("{name}\n- {before}\n+ {after}\n"),
                 Err(left) => format!("{name}\n  left: {left}\n"),
             });
+            notes.iter().for_each(|note| text.push_str(&format!("  note: {note}\n")));
         }
         if !text.is_empty() {
             text.push('\n');
@@ -232,6 +251,9 @@ impl ClientConfig {
         text.push_str(&match (changed.is_any(), dry_run) {
             (true, true) => format!("{file} would be changed\n"),
             (true, false) => format!("{file} is changed; restart the client that reads it\n"),
+            (false, _) if changed.servers.is_empty() => {
+                format!("{file} stays as it is: nothing in it goes through the proxy\n")
+            }
             (false, _) => format!("{file} stays as it is\n"),
         });
         if let Some(copy) = copy {

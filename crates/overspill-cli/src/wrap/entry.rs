@@ -28,6 +28,12 @@ const HANDED_ON: &str = "env_vars";
 const CLIENT_LOGINS: [&str; 6] =
     ["oauth", "auth", "authProviderType", "headersHelper", "env_http_headers", "oauth_resource"];
 
+/// Under which keys clients list the tools of a server that the model may see.
+const OFFERED: [&str; 2] = ["enabled_tools", "includeTools"];
+
+/// Under which keys clients list the tools of a server that are called without a question.
+const APPROVED: [&str; 2] = ["alwaysAllow", "autoApprove"];
+
 /// How the proxy is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Proxy {
@@ -100,6 +106,54 @@ impl Display for Left {
             }
         }
     }
+}
+
+/// What the person must know or do about a server that was brought behind the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// It is reached without a word of who asks.
+    MayLogIn,
+    /// Its tools are those on this list alone.
+    Offered(&'static str),
+    /// The tools on this list alone are called without a question.
+    Approved(&'static str),
+}
+
+impl Note {
+    /// In words, about the server of that name.
+    pub(crate) fn of(self, name: &str) -> String {
+        match self {
+            Self::MayLogIn => format!(
+                "if the client logs in at {name} through a browser, undo with unwrap and use \
+                 --except {name:?}"
+            ),
+            Self::Offered(key) => {
+                format!("add read_tool_result to its {key}, or the model cannot read back")
+            }
+            Self::Approved(key) => format!(
+                "add read_tool_result to its {key}, or the client asks each time the model reads back"
+            ),
+        }
+    }
+}
+
+/// What to note about a server, as it is before the proxy stands before it.
+pub(crate) fn notes(entry: &Map<String, Value>) -> Vec<Note> {
+    let is_remote = !entry.contains_key("command") && text_under(entry, &URL_KEYS).is_some();
+    let says_who = |key: &&str| match entry.get(*key) {
+        Some(Value::Object(headers)) => !headers.is_empty(),
+        other => other.is_some(),
+    };
+    let may_log_in = is_remote && !HEADER_KEYS.iter().chain([&TOKEN_VARIABLE]).any(says_who);
+    let lists = |key: &&str| {
+        let tools = entry.get(*key).and_then(Value::as_array);
+        tools.is_some_and(|tools| {
+            !tools.is_empty() && tools.iter().all(|tool| tool != "read_tool_result" && tool != "*")
+        })
+    };
+    let offered = OFFERED.into_iter().filter(lists).map(Note::Offered);
+    let approved = APPROVED.into_iter().filter(lists).map(Note::Approved);
+    may_log_in.then_some(Note::MayLogIn).into_iter().chain(offered).chain(approved).collect()
 }
 
 /// What brings a server behind the proxy.

@@ -114,6 +114,19 @@ fn what_was_behind_the_proxy_before_stays_there() {
 }
 
 #[test]
+fn what_is_left_to_the_person_is_noted() {
+    let bench = Bench::new();
+    let config = r#"{"mcpServers": {
+        "desk": {"url": "https://desk.example/mcp"},
+        "web": {"url": "https://web.example/mcp", "headers": {"X-Key": "k"}, "includeTools": ["a"]},
+        "files": {"command": "files", "alwaysAllow": ["read"], "autoApprove": []},
+        "docs": {"command": "docs", "enabled_tools": ["a", "read_tool_result"]}
+    }}"#;
+    bench.write("mcp.json", config);
+    assert_picture!(bench.picture(&WRAP));
+}
+
+#[test]
 fn the_json_report_holds_no_secret() {
     let bench = Bench::new();
     bench.write("mcp.json", CONFIG);
@@ -125,6 +138,7 @@ fn the_json_report_holds_no_secret() {
             "before": "https://web.example/mcp  (headers: X-Key)",
             "after": "overspill mcp --url https://web.example/mcp  (env: OVERSPILL_MCP_HEADERS)",
             "left": null,
+            "notes": [],
         }])
     );
     assert_eq!((&report["dry_run"], &report["changed"]), (&true.into(), &true.into()));
@@ -187,6 +201,9 @@ fn the_client_calls_the_link_and_not_what_it_leads_to() {
 fn what_is_wrong_is_said_with_its_mend() {
     let bench = Bench::new();
     assert_picture!(bench.picture(&WRAP));
+    bench.write("mcp.yaml", "mcpServers: {}");
+    assert_picture!(bench.picture(&["mcp", "wrap", "mcp.yaml"]));
+    assert_picture!(bench.picture(&["mcp", "npx", "-y", "files"]));
     bench.write("mcp.json", "{\n  \"mcpServers\": {\n");
     assert_picture!(bench.picture(&WRAP));
     bench.write("mcp.json", "{}");
