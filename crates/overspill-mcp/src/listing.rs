@@ -169,7 +169,8 @@ pub(crate) fn split_cursor(cursor: &str) -> Option<BTreeMap<usize, String>> {
 /// stored; `None` where it has no schema.
 ///
 /// The schema as it was stays whole inside, so clients still know every shape. Where it points
-/// into itself by a path that would no longer lead there, it is left out instead.
+/// into itself by a path that would no longer lead there, or has a name that would then stand
+/// twice, it is left out instead.
 pub(crate) fn with_wider_schema(tool: &str) -> Option<String> {
     let members = Members::of(tool)?;
     let schema = members.some("outputSchema")?;
@@ -187,7 +188,7 @@ fn wider(schema: &str) -> Option<String> {
             "$defs" | "definitions" | "$schema" => {
                 hoisted.push_str(&format!("{}:{value},", quote(key)));
             }
-            "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" => return None,
+            "id" | "$recursiveAnchor" => return None,
             _ => {}
         }
     }
@@ -213,7 +214,8 @@ fn wider(schema: &str) -> Option<String> {
     Some(format!("{{{hoisted}\"type\":\"object\",\"anyOf\":[{schema},{stand_in}]}}"))
 }
 
-/// Every `$ref` in a schema; `None` where it has a reference of another kind, or nests too deep.
+/// Every `$ref` in a schema; `None` where it has a reference of another kind or a name of its own,
+/// or nests too deep.
 fn references(value: &str, depth: usize) -> Option<Vec<String>> {
     const MAX_DEPTH: usize = 64;
     let mut found = Vec::new();
@@ -225,7 +227,10 @@ fn references(value: &str, depth: usize) -> Option<Vec<String>> {
             for (key, member) in Members::of(value)?.iter() {
                 match (key, string(member)) {
                     ("$ref", Some(reference)) => found.push(reference),
-                    ("$dynamicRef" | "$recursiveRef", Some(_)) => return None,
+                    (
+                        "$dynamicRef" | "$recursiveRef" | "$id" | "$anchor" | "$dynamicAnchor",
+                        Some(_),
+                    ) => return None,
                     _ => found.extend(references(member, depth + 1)?),
                 }
             }
@@ -282,6 +287,10 @@ mod tests {
             wider.contains(r##""outputSchema":{"$defs":{"T":{"type":"number"}},"type":"object""##)
         );
         assert!(with_wider_schema(r#"{"name":"a"}"#).is_none());
+        // A property may have any name.
+        let schema = r#"{"type":"object","properties":{"$id":{"type":"string"}}}"#;
+        let tool = format!(r#"{{"name":"a","outputSchema":{schema}}}"#);
+        assert!(with_wider_schema(&tool).unwrap().contains(schema));
     }
 
     #[test]
@@ -290,6 +299,8 @@ mod tests {
             r##"{"type":"object","properties":{"t":{"$ref":"#"}}}"##,
             r##"{"type":"object","properties":{"t":{"$ref":"#/properties/u"}}}"##,
             r##"{"type":"object","$id":"https://example.org/s"}"##,
+            r##"{"type":"object","$defs":{"T":{"$id":"https://example.org/t"}}}"##,
+            r##"{"type":"object","$defs":{"T":{"anyOf":[{"$anchor":"a"}]}},"properties":{"t":{"$ref":"#/$defs/T"}}}"##,
         ] {
             let tool = format!(r#"{{"name":"a","outputSchema":{schema}}}"#);
             let wider = with_wider_schema(&tool).unwrap();

@@ -70,8 +70,12 @@ impl Spool {
         })
     }
 
-    /// Takes in the next piece of the line.
+    /// Takes in the next piece of the line. A batch is refused: its messages go separate ways, and
+    /// the first to arrive would take the line with it.
     pub(crate) fn push(&mut self, piece: &[u8]) -> io::Result<()> {
+        if self.bytes == 0 && piece.trim_ascii_start().starts_with(b"[") {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a batch is held in memory"));
+        }
         self.file.write_all(piece)?;
         let mut rest = piece;
         while let Some(&first) = rest.first() {
@@ -192,7 +196,7 @@ impl Long {
         })
     }
 
-    /// The text with every string put back, in pieces.
+    /// The text with every string put back, in pieces that are UTF-8 together.
     pub(crate) fn expand<'l>(
         &'l self,
         text: &'l str,
@@ -203,10 +207,36 @@ impl Long {
         let each = places.into_iter().flat_map(move |(at, n)| {
             let before = text.as_bytes()[from..at.start].to_vec();
             from = at.end;
-            std::iter::once(Ok(before)).chain(self.pieces(n))
+            let mut pending = Vec::new();
+            let pieces = self.pieces(n).map(move |piece: io::Result<Vec<u8>>| {
+                piece.map(|piece| readable(&mut pending, piece))
+            });
+            std::iter::once(Ok(before)).chain(pieces)
         });
         each.chain(std::iter::once(Ok(text.as_bytes()[last..].to_vec())))
     }
+}
+
+/// A piece with U+FFFD for what is no UTF-8, as a line that is held has it. What a piece may have
+/// begun waits in `pending`; the quote at the end of a literal ends that too.
+fn readable(pending: &mut Vec<u8>, piece: Vec<u8>) -> Vec<u8> {
+    let bytes = if pending.is_empty() { piece } else { [std::mem::take(pending), piece].concat() };
+    if std::str::from_utf8(&bytes).is_ok() {
+        return bytes;
+    }
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut chunks = bytes.utf8_chunks().peekable();
+    while let Some(chunk) = chunks.next() {
+        text.extend_from_slice(chunk.valid().as_bytes());
+        let wrong = chunk.invalid();
+        let is_begun = std::str::from_utf8(wrong).is_err_and(|error| error.error_len().is_none());
+        if chunks.peek().is_none() && is_begun {
+            *pending = wrong.to_vec();
+        } else if !wrong.is_empty() {
+            text.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+    text
 }
 
 /// The long lines of a session that are on their way.
@@ -218,7 +248,12 @@ impl Longs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Holds a line until it is forgotten. One without long strings is all in its skeleton, so
+    /// nobody will ask for it.
     pub(crate) fn add(&self, long: Long) {
+        if long.literals.is_empty() {
+            return;
+        }
         self.held().insert(long.token.clone(), Arc::new(long));
     }
 
@@ -366,6 +401,54 @@ mod tests {
     fn a_line_that_ends_in_a_string_is_no_json_and_ends_all_the_same() {
         let (skeleton, _) = spooled("{\"a\":\"b\\", 3);
         assert_eq!(skeleton, "{\"a\":\"b\\");
+    }
+
+    #[test]
+    fn a_batch_is_held_in_memory() {
+        assert!(Spool::new().unwrap().push(b" \t[{\"id\":1").is_err());
+        let text = quote(&"x".repeat(LONG));
+        let line = format!(r#" [{{"id":1,"result":{text}}},{{"id":2,"result":{text}}}]"#);
+        let read = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(crate::lines::read_any(&mut line.as_bytes()));
+        assert!(matches!(read, Ok(Some(crate::lines::Line::Whole(read))) if read == line));
+    }
+
+    #[test]
+    fn a_line_without_long_strings_is_not_held() {
+        let (skeleton, long) = spooled(r#"{"a":[1,2],"b":"c"}"#, 5);
+        assert_eq!(skeleton, r#"{"a":[1,2],"b":"c"}"#);
+        let longs = Longs::default();
+        longs.add(long);
+        assert!(longs.held().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_utf_8_in_a_long_string_is_put_back_as_it_can_be_read() {
+        let mut line = b"{\"a\":\"\xff".to_vec();
+        line.extend("é😀".repeat(300_000).bytes());
+        line.extend(b"\xe2\x82 \xf0\x9f\"}");
+        let mut spool = Spool::new().unwrap();
+        spool.push(&line).unwrap();
+        let (skeleton, long) = spool.finish();
+        assert_eq!(long.stand_ins(&skeleton).len(), 1);
+        assert!(expanded(&long, &skeleton) == String::from_utf8_lossy(&line));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_read_as_the_whole_is(
+            bytes in proptest::collection::vec(
+                prop_oneof![any::<u8>(), Just(0xf0), Just(0x9f), Just(0xe2), Just(0x82)], 0..40),
+            piece in 1..9_usize,
+        ) {
+            let literal = [b"\"", bytes.as_slice(), b"\""].concat();
+            let mut pending = Vec::new();
+            let pieces = literal.chunks(piece).map(|piece| readable(&mut pending, piece.to_vec()));
+            let read = pieces.collect::<Vec<_>>().concat();
+            prop_assert_eq!(String::from_utf8(read).unwrap(), String::from_utf8_lossy(&literal));
+        }
     }
 
     #[test]

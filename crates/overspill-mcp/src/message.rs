@@ -33,6 +33,18 @@ impl Id {
         Self::of(&quote(text))
     }
 
+    /// The string that spells this number, or the number that this string spells; `None` where
+    /// there is none.
+    pub(crate) fn other_type(&self) -> Option<Self> {
+        match string(&self.canonical) {
+            Some(text) => {
+                let number: Result<serde_json::Number, _> = serde_json::from_str(&text);
+                number.is_ok().then(|| Self::of(text.trim()))
+            }
+            None => Some(Self::text(&self.canonical)),
+        }
+    }
+
     /// The id as JSON, as it was spelled.
     pub fn as_json(&self) -> &str {
         &self.spelling

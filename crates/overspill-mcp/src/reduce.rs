@@ -177,9 +177,13 @@ impl Reducer {
         if self.passes(tool, result.len()) && (long.is_none() || !self.concerns(tool)) {
             return Reduced::passed();
         }
-        let Some(members) = Members::of(result) else { return Reduced::passed() };
-        let result_type = members.text("resultType");
-        if result_type.is_some_and(|kind| kind != "complete") || members.some("task").is_some() {
+        let Some(members) = Members::of(result) else {
+            return self.unreadable(tool, result, long).await;
+        };
+        let result_type = members.text("resultType").unwrap_or_default();
+        if matches!(result_type.as_str(), "input_required" | "task")
+            || members.object("task").is_some()
+        {
             return Reduced::passed();
         }
         let is_error = members.get("isError") == Some("true");
@@ -207,6 +211,35 @@ impl Reducer {
             faces.structured(result, structured);
         }
         self.admit(tool, result, faces).await
+    }
+
+    /// Takes what is no result of a tool, or has a key that is no text, as one payload.
+    async fn unreadable(&self, tool: &str, result: &str, long: Option<&Long>) -> Reduced {
+        let bytes = match long {
+            Some(long) => {
+                let pieces: std::io::Result<Vec<Vec<u8>>> = long.expand(result).collect();
+                // A disk that cannot be read now is tried again by whoever writes the message.
+                let Ok(pieces) = pieces else { return Reduced::passed() };
+                pieces.concat()
+            }
+            None => result.as_bytes().to_vec(),
+        };
+        let call = ToolCall::new(self.run.as_str(), tool, tool);
+        let value = vec![Payload::Bytes(bytes)];
+        let admitted =
+            self.limits().admit(&call, ToolReturn { value, ..ToolReturn::default() }).await;
+        let view = match admitted.output.value.first() {
+            Some(Payload::Text(view)) if !admitted.reductions.is_empty() => Some(view),
+            _ => None,
+        };
+        let of = |view: &String| {
+            format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]}}", quote(view))
+        };
+        Reduced {
+            result: view.map(of),
+            receipts: admitted.receipts().cloned().collect(),
+            warnings: admitted.warnings.iter().map(describe).collect(),
+        }
     }
 
     /// Reads the texts that lie on disk through the policy; what stays whole stays there.
@@ -311,6 +344,11 @@ impl Reducer {
             faces.faces.iter_mut().flat_map(|(_, payloads)| std::mem::take(payloads)).collect();
         let total = self.measure(&value);
         let Some(band) = self.bands(tool).fit(total).cloned() else { return Reduced::passed() };
+        if are_many_and_small(&value)
+            && let Some(all) = self.all_at_once(&call, &band, result, &faces).await
+        {
+            return all;
+        }
         let admitted = limits.admit(&call, ToolReturn { value, ..ToolReturn::default() }).await;
         let mut reduced = faces.edited(result, &admitted);
         if self.measure(&admitted.output.value) >= band.over
@@ -486,9 +524,12 @@ impl Faces {
         if is_media {
             return self.push(Face::Media, Payload::Media(Media { media_type, bytes }));
         }
-        // The key's literal stands before the value, with white space and a colon between.
+        // The key's literal stands before the value, with white space and a colon between. It may
+        // be spelled with escapes, but has no quote inside.
         let value = span(result, literal);
-        let key = result[..value.start].rfind("\"blob\"").unwrap_or(value.start);
+        let before = result[..value.start].trim_end().trim_end_matches(':').trim_end();
+        let key = before.strip_suffix('"').and_then(|before| before.rfind('"'));
+        let key = key.unwrap_or(value.start);
         self.push(Face::ResourceBlob(key..value.end), Payload::Bytes(bytes));
     }
 
@@ -566,6 +607,21 @@ impl Faces {
             edits.replace(comma..at.end, "");
         }
     }
+}
+
+/// Whether payloads are so many, and most of them so small, that a marker for each would be slow
+/// and no shorter.
+fn are_many_and_small(payloads: &[Payload]) -> bool {
+    const MANY: usize = 32;
+    const SMALL: usize = 2_048;
+    let bytes = payloads.iter().filter_map(|payload| match payload {
+        // Adjacent texts are one already.
+        Payload::Text(_) | Payload::Media(_) => None,
+        Payload::Bytes(bytes) => Some(bytes.len()),
+        Payload::Json(value) => Some(value.to_string().len()),
+    });
+    let (small, big): (Vec<_>, Vec<_>) = bytes.partition(|bytes| *bytes < SMALL);
+    small.len() > MANY && small.len() > big.len()
 }
 
 /// How a stored payload stands in an argument.

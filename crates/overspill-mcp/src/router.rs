@@ -469,18 +469,11 @@ impl Router {
         let Some(id) = id else {
             return vec![to_client(message.into_text())];
         };
-        let Some(call) = self.calls.remove(&(server, id.clone())) else {
-            if self.is_many() {
-                let name = &self.names[server];
-                return vec![Effect::Log(format!(
-                    "{name} answered a request that nobody made; the answer is dropped"
-                ))];
-            }
-            return vec![Effect::ToClient {
-                text: message.into_text(),
-                answers: Some(id),
-                related: None,
-            }];
+        let Some((id, call, message)) = self.answered(server, id, message) else {
+            let name = &self.names[server];
+            return vec![Effect::Log(format!(
+                "{name} answered a request that nobody has open; the answer is dropped"
+            ))];
         };
         self.forget_cancelled(server, &id);
         if let What::Part { gather, opens } = call.what {
@@ -515,6 +508,19 @@ impl Router {
         };
         let text = text.unwrap_or_else(|| message.into_text());
         vec![Effect::ToClient { text, answers, related: None }]
+    }
+
+    /// The call that a response answers, and the response under the id of that call.
+    ///
+    /// Some servers answer `52` under `"52"`, or the reverse. That counts where no call waits under
+    /// the very id, and the response then takes the call's.
+    fn answered(&mut self, server: usize, id: Id, message: Message) -> Option<(Id, Call, Message)> {
+        if let Some(call) = self.calls.remove(&(server, id.clone())) {
+            return Some((id, call, message));
+        }
+        let ((_, own), call) = self.calls.remove_entry(&(server, id.other_type()?))?;
+        let message = Message::one(message.with_id(&own)).ok()?;
+        Some((own, call, message))
     }
 
     /// Asks the next server where one does not know.

@@ -137,6 +137,26 @@ fn many_small_blocks_between_images_leave_together() {
 }
 
 #[test]
+fn many_small_blocks_that_are_no_plain_text_are_stored_once() {
+    let resource = |i: usize| json!({ "type": "resource", "resource": { "uri": "a:/", "text": format!("abc {i}") } });
+    let noted = |i: usize| json!({ "type": "text", "text": format!("{i} {}", "line of text ".repeat(38)), "annotations": { "priority": 1 } });
+    let blocks: [&dyn Fn(usize) -> Value; 2] = [&resource, &noted];
+    for block in blocks {
+        let reducer = reducer();
+        let content: Vec<Value> = (0..4_000).map(block).collect();
+        let result = json!({ "content": content });
+        let reduced = block_on(reducer.tool_result("t", &result.to_string(), None));
+        assert_eq!(reduced.receipts.len(), 1);
+        let new: Value = serde_json::from_str(&reduced.result.unwrap()).unwrap();
+        assert_eq!(new["content"].as_array().unwrap().len(), 1);
+        let stored = payload(&reducer, new["content"][0]["text"].as_str().unwrap());
+        let stored: Vec<Value> =
+            stored.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(stored, content);
+    }
+}
+
+#[test]
 fn an_embedded_resource_keeps_its_address() {
     let reducer = reducer();
     let text = lines(1_000);
@@ -153,6 +173,21 @@ fn an_embedded_resource_keeps_its_address() {
     assert!(resource(1)["text"].as_str().unwrap().starts_with("[overspill: "));
     assert!(resource(1).get("blob").is_none());
     assert_eq!(new["content"][2], result["content"][2]);
+}
+
+#[test]
+fn a_blob_goes_with_its_key_however_that_is_spelled() {
+    let reducer = reducer();
+    let blob = BASE64.encode(&(0..=255).cycle().take(40_000).collect::<Vec<u8>>());
+    let result = format!(
+        r#"{{"content":[{{"type":"resource","resource":{{"uri":"blob","name":"blob","bl\u006fb" : "{blob}"}}}}]}}"#
+    );
+    let new = block_on(reducer.tool_result("t", &result, None)).result.unwrap();
+    let new: Value = serde_json::from_str(&new).unwrap();
+    let resource = &new["content"][0]["resource"];
+    assert_eq!((&resource["uri"], &resource["name"]), (&json!("blob"), &json!("blob")));
+    assert!(resource["text"].as_str().unwrap().starts_with("[overspill: "));
+    assert!(resource.get("blob").is_none());
 }
 
 #[test]
@@ -175,9 +210,34 @@ fn what_is_no_result_yet_passes() {
         json!({ "resultType": "task", "content": [{ "type": "text", "text": text }] }),
         json!({ "task": { "taskId": "1" }, "content": [{ "type": "text", "text": text }] }),
         json!({ "content": "no list", "x": text }),
-        json!([text]),
     ] {
         assert_eq!(reduced(&reducer, &result), None, "{result}");
+    }
+}
+
+#[test]
+fn what_only_looks_like_no_result_yet_is_reduced() {
+    let reducer = reducer();
+    let content = json!([{ "type": "text", "text": lines(1_000) }]);
+    for (key, value) in [("task", json!(0)), ("task", json!(null)), ("resultType", json!("x"))] {
+        let new = reduced(&reducer, &json!({ "content": content, key: value })).unwrap();
+        assert_eq!(payload(&reducer, new["content"][0]["text"].as_str().unwrap()), lines(1_000));
+        assert_eq!(new[key], value);
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_read_is_stored_whole() {
+    let reducer = reducer();
+    let text = quote(&lines(1_000));
+    for result in [
+        format!(r#"{{"content":[{{"type":"text","text":{text}}}],"\ud800":1}}"#),
+        format!("[{text}]"),
+        text,
+    ] {
+        let new = block_on(reducer.tool_result("t", &result, None)).result.unwrap();
+        let new: Value = serde_json::from_str(&new).unwrap();
+        assert_eq!(payload(&reducer, new["content"][0]["text"].as_str().unwrap()), result);
     }
 }
 

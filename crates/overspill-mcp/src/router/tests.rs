@@ -74,6 +74,45 @@ fn a_single_server_is_spoken_to_as_if_nobody_stood_between() {
 }
 
 #[test]
+fn an_answer_under_the_id_as_another_type_is_the_calls_and_takes_its_spelling() {
+    for (asked, answered) in [("52", r#""52""#), (r#""52""#, "52"), ("52.0", r#""52""#)] {
+        let mut router = router(&["s"]);
+        let call = format!(r#"{{"id":{asked},"method":"tools/call","params":{{"name":"t"}}}}"#);
+        client(&mut router, &call);
+        let body = format!(r#""result":{{"content":[{{"text":"{}"}}]}}"#, "x".repeat(20_000));
+        let effects =
+            router.server_sent(0, message(&format!(r#"{{"id":{answered},{body}}}"#)), None);
+        let [Effect::Reduce { message, answers, .. }] = &effects[..] else { panic!("{effects:?}") };
+        assert_eq!(message.text(), format!(r#"{{"id":{asked},{body}}}"#));
+        assert_eq!(answers.as_json(), asked);
+    }
+    // Where both wait, each has its own.
+    let mut router = router(&["s"]);
+    for id in ["1", r#""1""#] {
+        client(&mut router, &format!(r#"{{"id":{id},"method":"prompts/get"}}"#));
+    }
+    for id in [r#""1""#, "1"] {
+        let answer = format!(r#"{{"id":{id},"result":{{}}}}"#);
+        assert_eq!(server(&mut router, 0, &answer), format!("client < {answer}"));
+    }
+}
+
+#[test]
+fn a_second_answer_to_one_call_is_dropped() {
+    let mut router = router(&["s"]);
+    client(&mut router, r#"{"id":1,"method":"tools/call","params":{"name":"t"}}"#);
+    let result = format!(r#"{{"content":[{{"text":"{}"}}]}}"#, "x".repeat(20_000));
+    let answer = |id: &str| format!(r#"{{"id":{id},"result":{result}}}"#);
+    assert!(server(&mut router, 0, &answer("1")).starts_with("Reduce"));
+    for id in ["1", r#""1""#, "2"] {
+        assert_eq!(
+            server(&mut router, 0, &answer(id)),
+            "log < s answered a request that nobody has open; the answer is dropped"
+        );
+    }
+}
+
+#[test]
 fn the_read_tool_is_listed_last_and_keeps_its_name_unless_it_is_taken() {
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     let mut router = router(&["s"]);
