@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::lane::ToServer;
 use crate::lines::{self, Line};
-use crate::message::{Id, Kind, Message};
+use crate::message::{INITIALIZED, Kind, Message};
 use crate::router::Mark;
 use crate::server::Transport;
-use crate::session::{Session, ToServer};
+use crate::session::Session;
 
 /// How long a server may take to end by itself, and again once it is told to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -39,13 +40,6 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How much of a server's output is read at once.
 const BUFFER: usize = 256 * 1024;
 
-/// What opened the session, to be said again to a server that is started again.
-#[derive(Debug, Default)]
-struct Handshake {
-    initialize: Option<String>,
-    initialized: Option<String>,
-}
-
 /// Why a server is not spoken to any more.
 #[derive(Debug)]
 enum End {
@@ -62,32 +56,42 @@ pub(crate) struct Keeper {
     pub(crate) server: usize,
     pub(crate) name: String,
     pub(crate) transport: Transport,
-    pub(crate) queue: mpsc::Receiver<ToServer>,
+    pub(crate) queue: mpsc::UnboundedReceiver<ToServer>,
     /// What is to be said first once it is started.
     pub(crate) held: Option<ToServer>,
+    /// What opened the session, to be said again to a server that is started again.
+    pub(crate) initialize: Option<String>,
 }
 
 impl Keeper {
     /// Keeps the server running until the session ends.
     pub(crate) async fn keep(mut self) {
-        let mut handshake = Handshake::default();
         let mut failures = 0;
         loop {
             let begun = Instant::now();
             let why = match self.start() {
-                Ok(child) => match self.serve(child, &mut handshake, failures > 0).await {
+                Ok(child) => match self.serve(child, failures > 0).await {
                     End::Closing => return,
                     End::Gone(why) => why,
                 },
                 Err(error) => format!("{} cannot be started: {error}", self.name),
             };
             // What waits here was asked of the server that is gone.
-            while self.queue.try_recv().is_ok() {}
+            while let Ok(waiting) = self.queue.try_recv() {
+                self.note(&waiting);
+            }
             self.session.server_gone(self.server, &why).await;
             failures = if begun.elapsed() > LASTED { 1 } else { failures + 1 };
-            if !self.wait(failures, &why, handshake.initialize.is_some()).await {
+            let is_open = self.initialize.is_some() && self.session.reopens(self.server);
+            if !self.wait(failures, &why, is_open).await {
                 return;
             }
+        }
+    }
+
+    fn note(&mut self, said: &ToServer) {
+        if said.mark == Mark::Initialize {
+            self.initialize = Some(said.text.clone());
         }
     }
 
@@ -105,18 +109,19 @@ impl Keeper {
                 () = closing.cancelled() => return false,
                 () = tokio::time::sleep_until(until), if was_open || wait.is_zero() => return true,
                 next = self.queue.recv() => {
-                    let Some(ToServer { text, mark }) = next else { return false };
+                    let Some(next) = next else { return false };
+                    self.note(&next);
                     let left = until.saturating_duration_since(tokio::time::Instant::now());
                     // Where no session was open, the client's next try starts it.
                     if left.is_zero() {
-                        self.held = Some(ToServer { text, mark });
+                        self.held = Some(next);
                         return true;
                     }
                     let why = format!(
                         "{why}; it is started again in {:.1} s",
                         left.as_secs_f64()
                     );
-                    self.session.not_sent(self.server, &text, &why).await;
+                    self.session.not_sent(self.server, &next.text, &why).await;
                 }
             }
         }
@@ -142,27 +147,31 @@ impl Keeper {
         program.spawn().map_err(|error| explain(&error, command))
     }
 
-    async fn serve(&mut self, mut child: Child, handshake: &mut Handshake, again: bool) -> End {
+    async fn serve(&mut self, mut child: Child, again: bool) -> End {
         let mut group = Group::of(&child);
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return End::Gone(format!("{} has no standard input and output", self.name));
         };
         let mut input = BufWriter::new(input);
         let mut output = BufReader::with_capacity(BUFFER, output);
-        if again && handshake.initialize.is_some() {
-            let opened = timeout(READY, self.reopen(&mut input, &mut output, handshake)).await;
-            let closing = self.session.closing.is_cancelled();
+        let mut is_initialized = false;
+        if again && self.initialize.is_some() && self.session.reopens(self.server) {
+            let closing = self.session.closing.clone();
+            let opened = tokio::select! {
+                opened = timeout(READY, self.reopen(&mut input, &mut output)) => Some(opened),
+                () = closing.cancelled() => None,
+            };
             match opened {
-                Ok(Ok(())) => {}
-                _ if closing => {
+                None => {
                     group.end(&mut child).await;
                     return End::Closing;
                 }
-                Ok(Err(why)) => {
+                Some(Ok(Ok(initialized))) => is_initialized = initialized,
+                Some(Ok(Err(why))) => {
                     let why = self.farewell(&mut child, &mut group, why).await;
                     return End::Gone(why);
                 }
-                Err(_) => {
+                Some(Err(_)) => {
                     group.end(&mut child).await;
                     return End::Gone(format!("{} was started again and is not ready", self.name));
                 }
@@ -174,8 +183,7 @@ impl Keeper {
             // One that is read to its end: a line that was begun must not be lost.
             let read = read_all(&session, server, &name, &mut output);
             tokio::pin!(read);
-            let mut write =
-                Box::pin(write_all(&mut self.held, &mut self.queue, input, handshake, &closing));
+            let mut write = Box::pin(self.write_all(input, is_initialized, &closing));
             let mut is_read = false;
             let end_of = tokio::select! {
                 () = &mut read => {
@@ -186,7 +194,7 @@ impl Keeper {
                     // What it wrote last is still in the pipe; what it left behind may hold it.
                     let _ = timeout(GRACE, &mut read).await;
                     group.end(&mut child).await;
-                    return End::Gone(describe(&self.name, ended.ok()));
+                    return End::Gone(describe(&name, ended.ok()));
                 }
                 () = &mut write => match closing.is_cancelled() {
                     true => End::Closing,
@@ -230,20 +238,21 @@ impl Keeper {
         }
     }
 
-    /// Opens the session again with a server that has forgotten it.
+    /// Opens the session again with a server that has forgotten it. Whether the client has said
+    /// already that it is open.
     async fn reopen(
         &self,
         input: &mut BufWriter<ChildStdin>,
         output: &mut BufReader<ChildStdout>,
-        handshake: &Handshake,
-    ) -> Result<(), String> {
-        let Some(initialize) = &handshake.initialize else { return Ok(()) };
-        let id = Id::text("overspill:again");
-        let message = Message::one(initialize.clone()).map_err(|error| error.to_string())?;
+    ) -> Result<bool, String> {
+        let Some(initialize) = &self.initialize else { return Ok(false) };
         let failed = |error: std::io::Error| error.to_string();
-        lines::write(input, message.with_id(&id)).await.map_err(failed)?;
+        let initialize = Message::one(initialize.clone()).map_err(|error| error.to_string())?;
+        let (id, text) = self.session.reopening(self.server, &initialize);
+        lines::write(input, text).await.map_err(failed)?;
         input.flush().await.map_err(failed)?;
-        loop {
+        let mut is_open = false;
+        while !is_open {
             let line = lines::read(output).await.map_err(failed)?;
             let line = line.ok_or("it closed its output before it was ready")?;
             let Ok(message) = Message::one(line.clone()) else {
@@ -256,16 +265,50 @@ impl Keeper {
                 if let Some(error) = message.error() {
                     return Err(format!("it refused to start again: {error}"));
                 }
-                break;
+                is_open = true;
             }
             self.session.server_sent(self.server, message, None).await;
         }
-        if let Some(initialized) = &handshake.initialized {
-            lines::write(input, initialized.clone()).await.map_err(failed)?;
+        let is_initialized = self.session.is_initialized();
+        if is_initialized {
+            let initialized = std::iter::once(INITIALIZED.to_owned());
+            for text in initialized.chain(self.session.again(self.server)) {
+                lines::write(input, text).await.map_err(failed)?;
+            }
             input.flush().await.map_err(failed)?;
         }
         self.session.log().say(&format!("{} was started again", self.name));
-        Ok(())
+        Ok(is_initialized)
+    }
+
+    /// Writes what comes until the server takes no more, or the session closes and nothing is left.
+    async fn write_all(
+        &mut self,
+        mut input: BufWriter<ChildStdin>,
+        is_initialized: bool,
+        closing: &CancellationToken,
+    ) {
+        loop {
+            let next = match self.held.take() {
+                Some(held) => Some(held),
+                None => tokio::select! {
+                    biased;
+                    next = self.queue.recv() => next,
+                    () = closing.cancelled() => None,
+                },
+            };
+            let Some(next) = next else { return };
+            self.note(&next);
+            // It was said when the session was opened again.
+            if !(is_initialized && next.mark == Mark::Initialized) {
+                if lines::write(&mut input, next.text).await.is_err() {
+                    return;
+                }
+            }
+            if self.queue.is_empty() && input.flush().await.is_err() {
+                return;
+            }
+        }
     }
 }
 
@@ -287,38 +330,6 @@ async fn read_all(
                 session.log().say(&format!("{name} cannot be read: {error}"));
                 return;
             }
-        }
-    }
-}
-
-/// Writes what comes until the server takes no more, or the session closes and nothing is left.
-async fn write_all(
-    held: &mut Option<ToServer>,
-    queue: &mut mpsc::Receiver<ToServer>,
-    mut input: BufWriter<ChildStdin>,
-    handshake: &mut Handshake,
-    closing: &CancellationToken,
-) {
-    loop {
-        let next = match held.take() {
-            Some(held) => Some(held),
-            None => tokio::select! {
-                biased;
-                next = queue.recv() => next,
-                () = closing.cancelled() => None,
-            },
-        };
-        let Some(ToServer { text, mark }) = next else { return };
-        match mark {
-            Mark::Plain => {}
-            Mark::Initialize => handshake.initialize = Some(text.clone()),
-            Mark::Initialized => handshake.initialized = Some(text.clone()),
-        }
-        if lines::write(&mut input, text).await.is_err() {
-            return;
-        }
-        if queue.is_empty() && input.flush().await.is_err() {
-            return;
         }
     }
 }

@@ -8,16 +8,17 @@ use futures_util::{StreamExt, pin_mut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use sse_stream::{Sse, SseByteStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::json::Members;
-use crate::message::{Id, Kind, Message};
+use crate::lane::ToServer;
+use crate::message::{INITIALIZED, Id, Kind, Message};
 use crate::revision;
 use crate::router::Mark;
 use crate::server::Secret;
-use crate::session::{Session, ToServer};
+use crate::session::Session;
 
 /// How long what is under way may take when the session ends.
 const GRACE: Duration = Duration::from_secs(2);
@@ -53,6 +54,10 @@ pub(crate) struct Connector {
     pub(crate) headers: Vec<(String, Secret)>,
     pub(crate) client: Client,
     pub(crate) link: Mutex<Link>,
+    /// Held by whoever opens the session again.
+    pub(crate) opening: tokio::sync::Mutex<()>,
+    /// Says that there is a session to listen to.
+    pub(crate) is_open: Notify,
 }
 
 /// What the server said when the session was opened.
@@ -61,7 +66,6 @@ pub(crate) struct Link {
     session_id: Option<String>,
     version: Option<String>,
     initialize: Option<String>,
-    initialized: Option<String>,
     /// How often it was opened.
     opened: u64,
 }
@@ -86,10 +90,20 @@ pub(crate) fn client() -> Result<Client, reqwest::Error> {
 
 impl Connector {
     /// Passes on what comes until the session ends.
-    pub(crate) async fn keep(self, mut queue: mpsc::Receiver<ToServer>) {
+    pub(crate) async fn keep(self, mut queue: mpsc::UnboundedReceiver<ToServer>) {
         let connector = Arc::new(self);
         let closing = connector.session.closing.clone();
         let mut under_way = JoinSet::new();
+        // What wants no answer goes one after another, and holds up nothing that does.
+        let (tell, mut told) = mpsc::unbounded_channel::<(Message, ToServer)>();
+        let teller = Arc::clone(&connector);
+        under_way.spawn(async move {
+            while let Some((message, _)) = told.recv().await {
+                teller.tell(&message).await;
+            }
+        });
+        let listener = Arc::clone(&connector);
+        under_way.spawn(async move { listener.listen().await });
         loop {
             let next = tokio::select! {
                 biased;
@@ -97,30 +111,59 @@ impl Connector {
                 Some(_) = under_way.join_next() => continue,
                 () = closing.cancelled() => None,
             };
-            let Some(ToServer { text, mark }) = next else { break };
-            if mark == Mark::Initialize {
-                connector.link().initialize = Some(text.clone());
-            }
-            match Message::one(text) {
-                Ok(message) if matches!(message.kind(), Kind::Request { .. }) => {
-                    let connector = Arc::clone(&connector);
-                    under_way.spawn(async move { connector.ask(message).await });
+            let Some(next) = next else { break };
+            let mark = next.mark;
+            let message = match Message::one(next.text.clone()) {
+                Ok(message) => message,
+                Err(error) => {
+                    connector.session.log().say(&error.to_string());
+                    continue;
                 }
-                // One after another, so that a server is initialized before it is asked.
-                Ok(message) => connector.tell(&message).await,
-                Err(error) => connector.session.log().say(&error.to_string()),
-            }
-            if mark == Mark::Initialized {
-                connector.link().initialized =
-                    Some(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned());
-                let connector = Arc::clone(&connector);
-                under_way.spawn(async move { connector.listen().await });
+            };
+            match (mark, message.kind()) {
+                (Mark::Initialize, _) => {
+                    connector.link().initialize = Some(message.text().to_owned());
+                    let connector = Arc::clone(&connector);
+                    under_way.spawn(async move { connector.open(message).await });
+                }
+                // A server is initialized before it is asked anything.
+                (Mark::Initialized, _) => {
+                    connector.tell(&message).await;
+                    connector.is_open.notify_one();
+                }
+                (_, Kind::Request { .. }) => {
+                    let connector = Arc::clone(&connector);
+                    under_way.spawn(async move {
+                        connector.ask(message).await;
+                        drop(next);
+                    });
+                }
+                _ => {
+                    // It is there as long as this runs.
+                    let _ = tell.send((message, next));
+                }
             }
         }
+        drop(tell);
         // Those that wait for events end with the session; answers may still come.
         let _ = timeout(GRACE, async { while under_way.join_next().await.is_some() {} }).await;
         under_way.shutdown().await;
         connector.hang_up().await;
+    }
+
+    /// Opens the session, and tries again where several servers are one and this one is not there.
+    async fn open(&self, message: Message) {
+        self.ask(message).await;
+        let mut tries = 0;
+        while self.link().opened == 0 && self.session.reopens(self.server) {
+            tries += 1;
+            tokio::select! {
+                () = tokio::time::sleep(wait(tries)) => {}
+                () = self.session.closing.cancelled() => return,
+            }
+            // Why it is not there has been said.
+            let _ = self.reopen(0).await;
+        }
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {
@@ -361,21 +404,10 @@ impl Connector {
     /// Listens for what has to do with no request, as long as the session lasts.
     async fn listen(&self) {
         let closing = self.session.closing.clone();
-        let mut progress = Progress::default();
-        let mut failures = 0;
         let listening = async {
             loop {
-                match self.open_events(progress.last_id.as_deref()).await {
-                    Ok(response) => {
-                        failures = 0;
-                        self.events(response, None, false, &mut progress).await;
-                    }
-                    // It has no such stream, or not for this session.
-                    Err(Some(status)) if status.is_client_error() => return,
-                    Err(_) => {}
-                }
-                failures += 1;
-                tokio::time::sleep(progress.retry.unwrap_or_else(|| wait(failures))).await;
+                self.is_open.notified().await;
+                self.listen_once().await;
             }
         };
         tokio::select! {
@@ -384,44 +416,73 @@ impl Connector {
         }
     }
 
+    /// Listens until the server says that it has no such stream, or not for this session any more.
+    async fn listen_once(&self) {
+        let mut progress = Progress::default();
+        let mut failures = 0;
+        loop {
+            match self.open_events(progress.last_id.as_deref()).await {
+                Ok(response) => {
+                    failures = 0;
+                    self.events(response, None, false, &mut progress).await;
+                }
+                Err(Some(status)) if status.is_client_error() => return,
+                Err(_) => {}
+            }
+            failures += 1;
+            tokio::time::sleep(progress.retry.unwrap_or_else(|| wait(failures))).await;
+        }
+    }
+
     /// Opens the session again with a server that has forgotten it.
     async fn reopen(&self, opened: u64) -> Result<(), String> {
-        let (initialize, initialized) = {
+        let _one = self.opening.lock().await;
+        let initialize = {
             let mut link = self.link();
             // Another request was faster.
             if link.opened > opened {
                 return Ok(());
             }
             link.session_id = None;
-            (link.initialize.clone(), link.initialized.clone())
+            link.initialize.clone()
         };
         let Some(initialize) = initialize else {
             return Err(format!("{} has forgotten the session", self.name));
         };
-        let message = Message::one(initialize).map_err(|error| error.to_string())?;
-        let id = Id::text("overspill:again");
-        let message = Message::one(message.with_id(&id)).map_err(|error| error.to_string())?;
-        let response = self.post(&message).await?;
-        let status = response.status();
-        let session_id = response.headers().get("mcp-session-id");
-        let session_id = session_id.and_then(|id| id.to_str().ok()).map(str::to_owned);
-        if !status.is_success() {
-            return Err(format!("{} has forgotten the session and answered {status}", self.name));
+        let initialize = Message::one(initialize).map_err(|error| error.to_string())?;
+        let (id, text) = self.session.reopening(self.server, &initialize);
+        let done = timeout(ACCEPTED, self.said(&text, &id, true)).await;
+        let done = done.unwrap_or_else(|_| Err(format!("{} did not answer in time", self.name)));
+        if let Err(why) = done {
+            self.session.not_sent(self.server, &text, &why).await;
+            return Err(format!("{} has forgotten the session: {why}", self.name));
         }
-        // What it says is what it said before.
-        let _ = timeout(ACCEPTED, response.bytes()).await;
-        {
-            let mut link = self.link();
-            link.session_id = session_id;
-            link.opened += 1;
+        if self.link().opened == opened {
+            return Err(format!("{} refused to open the session again", self.name));
         }
-        if let Some(initialized) = initialized.and_then(|text| Message::one(text).ok()) {
-            self.tell(&initialized).await;
+        if self.session.is_initialized() {
+            if let Ok(initialized) = Message::one(INITIALIZED.to_owned()) {
+                self.tell(&initialized).await;
+            }
+            for text in self.session.again(self.server) {
+                let id = Message::one(text.clone()).ok().and_then(|message| message.request_id());
+                let Some(id) = id else { continue };
+                let said = timeout(ACCEPTED, self.said(&text, &id, false)).await;
+                if !matches!(said, Ok(Ok(()))) {
+                    self.session.not_sent(self.server, &text, "it did not answer").await;
+                }
+            }
+            self.is_open.notify_one();
         }
-        self.session
-            .log()
-            .say(&format!("{} had forgotten the session; it is open again", self.name));
+        self.session.log().say(&format!("{} is open again", self.name));
         Ok(())
+    }
+
+    /// Sends a request of the proxy's own and passes on what it brings.
+    async fn said(&self, text: &str, id: &Id, opens: bool) -> Result<(), String> {
+        let message = Message::one(text.to_owned()).map_err(|error| error.to_string())?;
+        let response = self.post(&message).await?;
+        self.take(response, id, opens).await
     }
 
     /// Tells the server that the session is over.

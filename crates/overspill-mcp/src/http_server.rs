@@ -11,29 +11,31 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use axum::serve::ListenerExt;
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::{StreamExt, stream};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::json::Members;
+use crate::accept::accept;
+use crate::json::{Edits, Members};
+use crate::lane::STALL;
 use crate::lines;
 use crate::message::{Id, Kind, Message, cancelled};
-use crate::proxy::{Opened, Proxy, ProxyError};
+use crate::proxy::{HURRIED, Opened, Proxy, ProxyError};
 use crate::revision::{self, SESSIONLESS};
 use crate::server::Secret;
 use crate::session::{Outgoing, QUEUE, Session};
-use crate::streams::{Event, Streams, place};
+use crate::streams::{Delivery, Event, Resumed, Streams, place};
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -52,8 +54,8 @@ const YIELDS: Duration = Duration::from_secs(60);
 /// How often is looked for idle sessions.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// How long what is under way may take when the proxy ends.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a client may send nothing of a request that it has begun.
+const BODY: Duration = Duration::from_secs(30);
 
 /// What holds for whoever connects.
 #[derive(Debug, Clone, Default)]
@@ -102,10 +104,42 @@ struct Guest {
     shared: Option<Mutex<Shared>>,
 }
 
+/// Requests of clients that share a session, under ids that no other client's request has.
 #[derive(Debug, Default)]
 struct Shared {
-    ids: HashMap<Id, Id>,
+    asked: HashMap<Id, Asked>,
     next: u64,
+}
+
+/// What a request had before.
+#[derive(Debug, Clone)]
+struct Asked {
+    id: Id,
+    token: Option<Id>,
+}
+
+impl Asked {
+    /// A message that came of the request, as the client knows it.
+    fn led_back(&self, known: &Id, message: &Message) -> String {
+        let body = message.result().unwrap_or(message.params());
+        let members = Members::of(body).unwrap_or_default();
+        let is_known = |raw: &&str| Id::of(raw) == *known;
+        let mut edits = Edits::default();
+        if let Some(raw) = revision::subscription(&members).filter(is_known) {
+            edits.replace_part(message.text(), raw, self.id.as_json());
+        }
+        let token = members.some("progressToken").filter(is_known);
+        if let (Some(raw), Some(token)) = (token, &self.token) {
+            edits.replace_part(message.text(), raw, token.as_json());
+        }
+        let text = edits.apply(message.text());
+        match (message.kind(), Message::one(text)) {
+            (Kind::Response { .. }, Ok(message)) => message.with_id(&self.id),
+            (_, Ok(message)) => message.into_text(),
+            // What was a message is one still.
+            (_, Err(_)) => message.text().to_owned(),
+        }
+    }
 }
 
 /// A client without a session that waits for answers: nobody comes back for them, so what is
@@ -157,27 +191,26 @@ impl Proxy {
             .route("/mcp", any(serve))
             .with_state(Arc::clone(&front));
         let sweeping = tokio::spawn(sweep(Arc::clone(&front)));
-        let (end, stop) = (closing.clone(), Arc::clone(&front));
-        // What is written in small pieces must not wait for others to go with it.
-        let listener = listener.tap_io(|connection| {
-            let _ = connection.set_nodelay(true);
-        });
-        let served = axum::serve(listener, routes).with_graceful_shutdown(async move {
-            end.cancelled().await;
-            // Streams end with their sessions; without that, connections would stay open.
-            stop.close_all().await;
-        });
-        let served = tokio::select! {
-            served = served => served,
+        let served = accept(
+            listener,
+            routes,
+            async {
+                closing.cancelled().await;
+                // Streams end with their sessions; without that, connections would stay open.
+                front.close_all().await;
+            },
+            &self.log,
+        );
+        tokio::select! {
+            () = served => {}
             () = async {
                 closing.cancelled().await;
-                // Sessions end in twice the time that each of their servers is given.
-                tokio::time::sleep(4 * GRACE).await;
-            } => Ok(()),
-        };
+                sleep(HURRIED).await;
+            } => {}
+        }
         sweeping.abort();
         front.close_all().await;
-        served.map_err(ProxyError::Client)
+        Ok(())
     }
 }
 
@@ -198,7 +231,7 @@ impl Front {
 
     /// Whether a name, as `Host` or `Origin` has it, is one of the proxy's.
     fn is_own_name(&self, authority: &str) -> bool {
-        let name = host_of(authority);
+        let Some(name) = host_of(authority) else { return false };
         let is_loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&name.as_str());
         let own = match self.address {
             SocketAddr::V4(address) => address.ip().to_string(),
@@ -213,23 +246,27 @@ impl Front {
 
     /// Refuses what a page in a browser sends through a name that leads here, and who has no token.
     fn check(&self, headers: &HeaderMap) -> Result<(), Response> {
-        let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or(""));
-        if !text(HOST).is_some_and(|host| self.is_own_name(host)) {
+        let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let all = |name| headers.get_all(name).iter().map(text).collect::<Vec<_>>();
+        // Of several, somebody in between may have looked at another.
+        let hosts = all(HOST);
+        if hosts.len() != 1 || !hosts.iter().all(|host| self.is_own_name(host)) {
             let what = "The Host header names another host; list it under hosts in [mcp.listen]";
             return Err(refusal(StatusCode::FORBIDDEN, what));
         }
-        if let Some(origin) = text(ORIGIN) {
-            let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
-            if !self.is_own_name(authority) {
-                let what = "The Origin is not allowed; list its host under hosts in [mcp.listen]";
-                return Err(refusal(StatusCode::FORBIDDEN, what));
-            }
+        let authority = |origin: &String| {
+            origin.split_once("://").map(|(_, authority)| authority.to_owned()).unwrap_or_default()
+        };
+        if !all(ORIGIN).iter().all(|origin| self.is_own_name(&authority(origin))) {
+            let what = "The Origin is not allowed; list its host under hosts in [mcp.listen]";
+            return Err(refusal(StatusCode::FORBIDDEN, what));
         }
         let Some(token) = &self.listen.token else { return Ok(()) };
-        let given = text(AUTHORIZATION).and_then(|value| value.split_once(' '));
-        let is_right = given.is_some_and(|(scheme, given)| {
-            scheme.eq_ignore_ascii_case("bearer") && token.is(given.trim())
-        });
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let is_right =
+            given.and_then(|value| value.split_once(' ')).is_some_and(|(scheme, given)| {
+                scheme.eq_ignore_ascii_case("bearer") && token.is(given.trim())
+            });
         if is_right {
             return Ok(());
         }
@@ -287,7 +324,7 @@ impl Front {
 impl Guest {
     fn open(proxy: &Proxy, is_shared: bool) -> Arc<Self> {
         let (client, outgoing) = mpsc::channel(QUEUE);
-        let opened = proxy.open(client);
+        let opened = proxy.open(client, is_shared);
         let guest = Arc::new(Self {
             session: Arc::clone(&opened.session),
             opened: Mutex::new(Some(opened)),
@@ -318,29 +355,47 @@ impl Guest {
     async fn close(&self) {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(opened) = opened {
-            opened.close().await;
+            // Nobody is left to hear of what takes long.
+            let hurry = CancellationToken::new();
+            hurry.cancel();
+            opened.close(&hurry).await;
         }
         // Whoever still listens has heard everything.
         *self.streams() = Streams::new(self.shared.is_some());
     }
 
-    /// The message under an id that no other client's has, where the session is shared.
+    /// The message under an id, and with a token of progress, that no other client's has, where the
+    /// session is shared.
     fn told_apart(&self, message: Message) -> Message {
-        let (Some(shared), Kind::Request { id, .. }) = (&self.shared, message.kind()) else {
+        let (Some(shared), Some(id)) = (&self.shared, message.request_id()) else {
             return message;
         };
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.next += 1;
-        let known = Id::text(&format!("overspill:{}", shared.next));
-        shared.ids.insert(known.clone(), id.clone());
-        let renamed = Message::one(message.with_id(&known));
-        renamed.unwrap_or(message)
+        let known = Id::text(&format!("overspill:client:{}", shared.next));
+        let params = Members::of(message.params()).unwrap_or_default();
+        let meta = params.object("_meta").unwrap_or_default();
+        let token = meta.some("progressToken");
+        let mut edits = Edits::default();
+        if let Some(token) = token {
+            edits.replace_part(message.text(), token, known.as_json());
+        }
+        let text = edits.apply(message.text());
+        let renamed = Message::one(text).and_then(|message| Message::one(message.with_id(&known)));
+        let asked = Asked { id, token: token.map(Id::of) };
+        match renamed {
+            Ok(renamed) => {
+                shared.asked.insert(known, asked);
+                renamed
+            }
+            Err(_) => message,
+        }
     }
 
     /// Nobody waits for the answer to a request any more.
     async fn cancel(&self, id: &Id) {
         if let Some(shared) = &self.shared {
-            shared.lock().unwrap_or_else(PoisonError::into_inner).ids.remove(id);
+            shared.lock().unwrap_or_else(PoisonError::into_inner).asked.remove(id);
         }
         let notification = Message::one(cancelled(id, "the client is gone"));
         if let Ok(notification) = notification {
@@ -360,29 +415,48 @@ impl Guest {
         })
     }
 
-    /// The answer under the client's own id.
-    fn led_back(&self, text: String, answers: Option<&Id>) -> String {
-        let (Some(shared), Some(answers)) = (&self.shared, answers) else { return text };
-        let own = shared.lock().unwrap_or_else(PoisonError::into_inner).ids.remove(answers);
-        match (own, Message::one(text.clone())) {
-            (Some(own), Ok(message)) => message.with_id(&own),
+    /// What came of a request, as the client knows it, where the session is shared.
+    fn led_back(&self, text: String, answers: Option<&Id>, related: Option<&Id>) -> String {
+        let (Some(shared), Some(known)) = (&self.shared, answers.or(related)) else { return text };
+        let asked = {
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            match answers {
+                Some(_) => shared.asked.remove(known),
+                None => shared.asked.get(known).cloned(),
+            }
+        };
+        match (asked, Message::one(text.clone())) {
+            (Some(asked), Ok(message)) => asked.led_back(known, &message),
             _ => text,
         }
     }
+
+    /// Gives an event to the client. One that does not read is waited for, unless others would wait
+    /// with it; then its stream ends, and it can come back for what it missed.
+    async fn give(&self, Delivery { event, to }: Delivery) {
+        let Some(to) = to else { return };
+        let stream = event.stream;
+        let Err(TrySendError::Full(event)) = to.try_send(event) else { return };
+        let is_alone = self.shared.is_none();
+        if is_alone && timeout(STALL, to.send(event)).await.is_ok() {
+            return;
+        }
+        self.session.log().say("a client does not read what it is sent; its stream is ended");
+        self.streams().cut(stream);
+    }
 }
 
-/// Puts what the client gets on its streams. A stream nobody reads holds up the others of the
-/// session: a client that does not read is waited for.
+/// Puts what the client gets on its streams.
 async fn deliver(guest: Weak<Guest>, mut outgoing: mpsc::Receiver<Outgoing>) {
     while let Some(mut next) = outgoing.recv().await {
         let Some(guest) = guest.upgrade() else { return };
-        if let Outgoing::Message { text, answers, .. } = &mut next {
-            *text = guest.led_back(guest.whole(std::mem::take(text)), answers.as_ref());
+        if let Outgoing::Message { text, answers, related } = &mut next {
+            let whole = guest.whole(std::mem::take(text));
+            *text = guest.led_back(whole, answers.as_ref(), related.as_ref());
         }
         let delivery = guest.streams().route(next);
-        if let Some((event, Some(to))) = delivery.map(|delivery| (delivery.event, delivery.to)) {
-            // A client that is gone can come back for it.
-            let _ = to.send(event).await;
+        if let Some(delivery) = delivery {
+            guest.give(delivery).await;
         }
     }
 }
@@ -436,14 +510,8 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
     }
     let text = read(body, front.listen.max_body).await?;
-    let messages = Message::parse(text).map_err(|error| {
-        // JSON-RPC's code for what cannot be read.
-        let body = format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{{\"code\":-32700,\"message\":{}}}}}",
-            crate::json::quote(&error.to_string())
-        );
-        json(StatusCode::BAD_REQUEST, body)
-    })?;
+    let messages =
+        Message::parse(text).map_err(|error| json(StatusCode::BAD_REQUEST, error.answer()))?;
     let opens = messages.iter().any(
         |message| matches!(message.kind(), Kind::Request { method, .. } if method == "initialize"),
     );
@@ -460,13 +528,7 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
     };
     let messages: Vec<Message> =
         messages.into_iter().map(|message| guest.told_apart(message)).collect();
-    let requests: Vec<Id> = messages
-        .iter()
-        .filter_map(|message| match message.kind() {
-            Kind::Request { id, .. } => Some(id.clone()),
-            _ => None,
-        })
-        .collect();
+    let requests: Vec<Id> = messages.iter().filter_map(Message::request_id).collect();
     let opened = (!requests.is_empty()).then(|| guest.streams().open(requests));
     let waiting = match (&opened, &session_id) {
         (Some((stream, _)), None) => Some(Waiting { guest: Arc::clone(&guest), stream: *stream }),
@@ -480,7 +542,7 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
         Some((stream, events)) if accepts(EVENTS) => {
             let is_primed = !opens && version(&headers).is_some_and(|version| version >= PRIMED);
             // A stream's own events are counted from 1.
-            let prime = Event { stream, number: 0, text: String::new() };
+            let prime = Event { stream, number: 0, text: String::new(), is_answer: false };
             let first = if is_primed { vec![prime] } else { Vec::new() };
             events_response(first, Some(events), waiting)
         }
@@ -500,7 +562,19 @@ fn listen(front: &Front, headers: &HeaderMap) -> Result<Response, Response> {
     let (_, guest) = front.guest(headers)?;
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let (missed, events) = match last.map(place) {
-        Some(Some((stream, number))) => guest.streams().resume(stream, number),
+        Some(Some((stream, number))) => {
+            let Some(resumed) = guest.streams().resume(stream, number) else {
+                let what = "What came after that Last-Event-ID is no longer kept";
+                return Err(refusal(StatusCode::NOT_FOUND, what));
+            };
+            let Resumed { missed, lost, coming } = resumed;
+            if lost > 0 {
+                guest.session.log().say(&format!(
+                    "a client came back for {lost} messages that are no longer kept"
+                ));
+            }
+            (missed, coming)
+        }
         Some(None) => {
             return Err(refusal(StatusCode::BAD_REQUEST, "There is no such Last-Event-ID"));
         }
@@ -520,11 +594,28 @@ async fn leave(front: &Front, headers: &HeaderMap) -> Result<Response, Response>
 }
 
 async fn read(body: Body, max: usize) -> Result<String, Response> {
-    let bytes = to_bytes(body, max).await.map_err(|_| {
-        let what = format!("The request has more than {max} bytes (max_body in [mcp.listen])");
-        refusal(StatusCode::PAYLOAD_TOO_LARGE, &what)
-    })?;
-    String::from_utf8(bytes.into())
+    let mut pieces = body.into_data_stream();
+    let mut bytes = Vec::new();
+    loop {
+        let piece = timeout(BODY, pieces.next()).await.map_err(|_| {
+            let what = format!("Nothing more of the request came for {} s", BODY.as_secs());
+            refusal(StatusCode::REQUEST_TIMEOUT, &what)
+        })?;
+        match piece {
+            Some(Ok(piece)) if bytes.len() + piece.len() <= max => bytes.extend_from_slice(&piece),
+            Some(Ok(_)) => {
+                let what =
+                    format!("The request has more than {max} bytes (max_body in [mcp.listen])");
+                return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, &what));
+            }
+            Some(Err(error)) => {
+                let what = format!("The request broke off: {error}");
+                return Err(refusal(StatusCode::BAD_REQUEST, &what));
+            }
+            None => break,
+        }
+    }
+    String::from_utf8(bytes)
         .map_err(|_| refusal(StatusCode::BAD_REQUEST, "The request is not UTF-8"))
 }
 
@@ -598,13 +689,19 @@ fn accepts(headers: &HeaderMap, kind: &str) -> bool {
     })
 }
 
-/// The host's name in `Host` or in what follows `://`, without its port.
-fn host_of(authority: &str) -> String {
-    let name = match authority.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(authority, |(v6, _)| &authority[..v6.len() + 2]),
-        None => authority.split(':').next().unwrap_or_default(),
+/// The host's name in `Host` or in what follows `://`, without its port; `None` where it is no name
+/// and port.
+fn host_of(authority: &str) -> Option<String> {
+    let end = match authority.strip_prefix('[') {
+        Some(rest) => rest.find(']')? + 2,
+        None => authority.find(':').unwrap_or(authority.len()),
     };
-    name.to_ascii_lowercase()
+    let (name, port) = authority.split_at(end);
+    let is_port = |port: &str| {
+        port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let is_name = !name.is_empty() && !name.contains(['/', '@', ',', ' ', '\\']);
+    (is_name && (port.is_empty() || is_port(port))).then(|| name.to_ascii_lowercase())
 }
 
 fn refusal(status: StatusCode, what: &str) -> Response {
@@ -634,10 +731,59 @@ mod tests {
             ("[::1]:80", "[::1]"),
             ("127.0.0.1", "127.0.0.1"),
             ("evil.example:80", "evil.example"),
-            ("[::1", "[::1"),
-            ("", ""),
         ] {
-            assert_eq!(host_of(authority), host);
+            assert_eq!(host_of(authority).as_deref(), Some(host));
+        }
+        for authority in [
+            "",
+            "[::1",
+            "[::1].evil.example:80",
+            "[::1]x",
+            "localhost:80.evil.example",
+            "localhost:80@evil.example",
+            "localhost:80, evil.example",
+            "localhost/evil.example",
+            "user@localhost",
+        ] {
+            assert_eq!(host_of(authority), None, "{authority}");
+        }
+    }
+
+    #[test]
+    fn what_came_of_a_request_bears_what_the_client_gave_it() {
+        let known = Id::text("overspill:client:7");
+        let asked = Asked { id: Id::of("1.0"), token: Some(Id::of("\"t\"")) };
+        let back = |text: &str| {
+            let message = Message::one(text.to_owned()).unwrap();
+            asked.led_back(&known, &message)
+        };
+        let subscription = r#""_meta":{"io.modelcontextprotocol/subscriptionId":"#;
+        for (text, expected) in [
+            (
+                r#"{"id":"overspill:client:7","result":{"x":1e2}}"#.to_owned(),
+                r#"{"id":1.0,"result":{"x":1e2}}"#.to_owned(),
+            ),
+            (
+                r#"{"method":"notifications/progress","params":{"progressToken":"overspill:client:7"}}"#
+                    .to_owned(),
+                r#"{"method":"notifications/progress","params":{"progressToken":"t"}}"#.to_owned(),
+            ),
+            (
+                format!(r#"{{"method":"m","params":{{{subscription}"overspill:client:7"}}}}}}"#),
+                format!(r#"{{"method":"m","params":{{{subscription}1.0}}}}}}"#),
+            ),
+            (
+                format!(
+                    r#"{{"id":"overspill:client:7","result":{{{subscription}"overspill:client:7"}}}}}}"#
+                ),
+                format!(r#"{{"id":1.0,"result":{{{subscription}1.0}}}}}}"#),
+            ),
+            (
+                r#"{"method":"m","params":{"progressToken":"another"}}"#.to_owned(),
+                r#"{"method":"m","params":{"progressToken":"another"}}"#.to_owned(),
+            ),
+        ] {
+            assert_eq!(back(&text), expected);
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::json::{Edits, Members, items, quote, string};
 
 /// What a list is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ListOf {
     Tools,
     Resources,

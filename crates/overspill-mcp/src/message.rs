@@ -112,6 +112,9 @@ pub struct Message {
 pub struct NotAMessage {
     what: &'static str,
     beginning: String,
+    /// The id that it has all the same.
+    id: Option<Id>,
+    is_json: bool,
 }
 
 impl Message {
@@ -121,11 +124,21 @@ impl Message {
     ///
     /// [`NotAMessage`] where the text is not JSON, or JSON without a method and without a result.
     pub fn parse(text: String) -> Result<Vec<Self>, NotAMessage> {
-        if text.trim_start().starts_with('[') {
-            let batch = items(&text).ok_or_else(|| NotAMessage::new("not JSON", &text))?;
-            return batch.into_iter().map(|item| Self::one(item.to_owned())).collect();
+        Self::each(text).into_iter().collect()
+    }
+
+    /// Reads a message, or the messages of a batch, of which some may be none.
+    pub(crate) fn each(text: String) -> Vec<Result<Self, NotAMessage>> {
+        if !text.trim_start().starts_with('[') {
+            return vec![Self::one(text)];
         }
-        Ok(vec![Self::one(text)?])
+        match items(&text) {
+            None => vec![Err(NotAMessage::new("not JSON", &text))],
+            Some(batch) if batch.is_empty() => {
+                vec![Err(NotAMessage::new("an empty batch", &text))]
+            }
+            Some(batch) => batch.into_iter().map(|item| Self::one(item.to_owned())).collect(),
+        }
     }
 
     /// Reads one message.
@@ -158,6 +171,14 @@ impl Message {
     /// What it is.
     pub fn kind(&self) -> &Kind {
         &self.kind
+    }
+
+    /// The id of a request.
+    pub(crate) fn request_id(&self) -> Option<Id> {
+        match &self.kind {
+            Kind::Request { id, .. } => Some(id.clone()),
+            _ => None,
+        }
     }
 
     /// The text, as it came.
@@ -211,7 +232,16 @@ impl Message {
 
 impl NotAMessage {
     fn new(what: &'static str, text: &str) -> Self {
-        Self { what, beginning: text.chars().take(200).collect() }
+        let id = Members::of(text).and_then(|members| members.some("id").map(Id::of));
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+        Self { what, beginning: text.chars().take(200).collect(), id, is_json }
+    }
+
+    /// The response for whoever sent it, under its id where one could be read.
+    pub(crate) fn answer(&self) -> String {
+        let code = if self.is_json { INVALID_REQUEST } else { NOT_JSON };
+        let id = self.id.as_ref().map_or("null", Id::as_json);
+        refused(id, &error(code, &self.to_string()))
     }
 }
 
@@ -220,6 +250,10 @@ pub(crate) fn response(id: &Id, result: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", id.as_json())
 }
 
+/// JSON-RPC's code for what is no JSON.
+const NOT_JSON: i32 = -32700;
+/// JSON-RPC's code for JSON that is no message.
+const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC's code for what is unknown as a method.
 pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 /// JSON-RPC's code for parameters that make no sense.
@@ -229,14 +263,23 @@ pub(crate) const INTERNAL: i32 = -32603;
 /// MCP's code for a resource that is not there.
 pub(crate) const NO_RESOURCE: i32 = -32002;
 
+/// What says what went wrong, as JSON-RPC has it.
+pub(crate) fn error(code: i32, what: &str) -> String {
+    format!("{{\"code\":{code},\"message\":{}}}", quote(what))
+}
+
+/// The response that gives `error`, as JSON, to the request of that id.
+pub(crate) fn refused(id: &str, error: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}")
+}
+
 /// The response that says what went wrong.
 pub(crate) fn failure(id: &Id, code: i32, what: &str) -> String {
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{{\"code\":{code},\"message\":{}}}}}",
-        id.as_json(),
-        quote(what)
-    )
+    refused(id.as_json(), &error(code, what))
 }
+
+/// The notification with which a client ends the opening of a session.
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// The notification that a request needs no answer any more.
 pub(crate) fn cancelled(id: &Id, why: &str) -> String {
@@ -348,8 +391,30 @@ mod tests {
 
     #[test]
     fn what_is_no_message_says_so() {
-        for text in ["Server listening", "{}", r#"{"id":1}"#, "7", r#"{"result":1}"#, "", "[1]"] {
-            assert!(Message::parse(text.to_owned()).is_err(), "{text}");
+        for (text, code, id) in [
+            ("Server listening", -32700, "null"),
+            ("", -32700, "null"),
+            ("{\"id\":1,", -32700, "null"),
+            ("[{\"id\":1},", -32700, "null"),
+            ("{}", -32600, "null"),
+            (r#"{"id":1}"#, -32600, "1"),
+            (r#"{"id":"a","method":7}"#, -32600, r#""a""#),
+            ("7", -32600, "null"),
+            (r#"{"result":1}"#, -32600, "null"),
+            ("[1]", -32600, "null"),
+            ("[]", -32600, "null"),
+        ] {
+            let error = Message::parse(text.to_owned()).unwrap_err();
+            let answer: serde_json::Value = serde_json::from_str(&error.answer()).unwrap();
+            assert_eq!(answer["error"]["code"], code, "{text}");
+            assert_eq!(answer["id"].to_string(), id, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_none_in_a_batch_takes_nothing_with_it() {
+        let text = r#"[{"method":"a"}, 7, {"id":1,"method":"b"}]"#;
+        let each = Message::each(text.to_owned());
+        assert_eq!(each.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     }
 }

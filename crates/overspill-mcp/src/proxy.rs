@@ -9,13 +9,14 @@ use overspill::summary::SummaryError;
 use overspill::{BoxFuture, Config, PolicyError, Store, Summarizer, Summary};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::child::Keeper;
 use crate::http_client::{self, Connector};
+use crate::lane::Lane;
 use crate::lines;
 use crate::long::Longs;
 use crate::reduce::Reducer;
@@ -26,8 +27,15 @@ use crate::session::{Outgoing, QUEUE, Session};
 /// How much of the client's input is read at once.
 const BUFFER: usize = 256 * 1024;
 
-/// How long what is under way may take to be done when a session ends.
+/// How long what is under way may take to be done before servers are ended.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long what came last from servers may take to be reduced and given to the client.
+const LAST: Duration = Duration::from_secs(60);
+
+/// How long the end of all may take where somebody wants it: three times the grace that a server is
+/// given, and one more for what it said last.
+pub(crate) const HURRIED: Duration = Duration::from_secs(8);
 
 /// Where the proxy says what went wrong and what it did about it: never to the client.
 #[derive(Clone)]
@@ -149,27 +157,36 @@ impl Proxy {
     }
 
     /// Opens a session: its servers are started, or will be connected to.
-    pub(crate) fn open(&self, client: mpsc::Sender<Outgoing>) -> Opened {
+    pub(crate) fn open(&self, client: mpsc::Sender<Outgoing>, is_shared: bool) -> Opened {
         let names: Vec<String> = self.servers.iter().map(|server| server.name.clone()).collect();
-        let (queues, ends): (Vec<_>, Vec<_>) = names.iter().map(|_| mpsc::channel(QUEUE)).unzip();
-        let config = &self.reducer.config().mcp;
-        let takers = config.handle_argument_tools.clone();
+        let (lanes, ends): (Vec<_>, Vec<_>) = names.iter().map(|_| Lane::new()).unzip();
         let reducer = Arc::clone(&self.reducer);
-        let router = Router::new(names, Arc::clone(&reducer), takers, config.resources);
-        let session = Arc::new(Session::new(router, reducer, client, queues, self.log.clone()));
+        let router = Router::new(names, Arc::clone(&reducer), is_shared);
+        let session = Arc::new(Session::new(router, reducer, client, lanes, self.log.clone()));
         let mut keepers = JoinSet::new();
         for ((server, of), queue) in self.servers.iter().enumerate().zip(ends) {
             let (session, name, transport) =
                 (Arc::clone(&session), of.name.clone(), of.transport.clone());
             match transport {
                 Transport::Command { .. } => {
-                    let keeper = Keeper { session, server, name, transport, queue, held: None };
+                    let (held, initialize) = (None, None);
+                    let keeper =
+                        Keeper { session, server, name, transport, queue, held, initialize };
                     keepers.spawn(keeper.keep());
                 }
                 Transport::Http { url, token, headers } => {
-                    let (client, link) = (self.client.clone(), Mutex::default());
-                    let connector =
-                        Connector { session, server, name, url, token, headers, client, link };
+                    let connector = Connector {
+                        session,
+                        server,
+                        name,
+                        url,
+                        token,
+                        headers,
+                        client: self.client.clone(),
+                        link: Mutex::default(),
+                        opening: tokio::sync::Mutex::default(),
+                        is_open: Notify::new(),
+                    };
                     keepers.spawn(connector.keep(queue));
                 }
             }
@@ -194,7 +211,7 @@ impl Proxy {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let (client, outgoing) = mpsc::channel(QUEUE);
-        let opened = self.open(client);
+        let opened = self.open(client, false);
         let mut writer =
             tokio::spawn(write_all(outgoing, output, Arc::clone(&opened.session.longs)));
         let mut input = BufReader::with_capacity(BUFFER, input);
@@ -208,13 +225,26 @@ impl Proxy {
                 }
                 line = lines::read(&mut input) => line,
             };
-            match line {
-                Ok(Some(line)) => opened.session.client_said(line).await,
+            let line = match line {
+                Ok(Some(line)) => line,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
+            };
+            tokio::select! {
+                () = opened.session.client_said(line) => {}
+                // A server may not read.
+                () = closing.cancelled() => break Ok(()),
+                done = &mut writer => {
+                    wrote = Some(done);
+                    break Ok(());
+                }
             }
         };
-        opened.close().await;
+        if wrote.is_some() {
+            // Nobody is there to be told.
+            opened.session.over.cancel();
+        }
+        opened.close(&closing).await;
         let wrote = match wrote {
             Some(done) => done,
             // Whoever wants it to end does not wait for a client that does not read.
@@ -222,7 +252,7 @@ impl Proxy {
                 done = &mut writer => done,
                 () = async {
                     closing.cancelled().await;
-                    tokio::time::sleep(GRACE).await;
+                    sleep(GRACE).await;
                 } => {
                     writer.abort();
                     Ok(Ok(()))
@@ -242,13 +272,32 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Ends the servers once they have answered, and the session.
-    pub(crate) async fn close(mut self) {
+    /// Ends the servers once they have answered, and the session. What they said last is still
+    /// given to the client, unless somebody is in a hurry.
+    pub(crate) async fn close(mut self, hurry: &CancellationToken) {
         // What is being worked on may still have to reach a server.
         let _ = timeout(GRACE, self.session.settle()).await;
         self.session.closing.cancel();
-        while self.keepers.join_next().await.is_some() {}
-        self.session.settle().await;
+        let session = Arc::clone(&self.session);
+        let end = async {
+            while self.keepers.join_next().await.is_some() {}
+            session.settle().await;
+        };
+        tokio::pin!(end);
+        let hurried = async {
+            hurry.cancelled().await;
+            sleep(HURRIED).await;
+        };
+        tokio::select! {
+            () = &mut end => return,
+            () = hurried => {}
+            () = sleep(LAST) => {}
+        }
+        // Whoever still waits for the client waits for nothing.
+        session.over.cancel();
+        if timeout(GRACE, end).await.is_err() {
+            session.log().say("the session ends although not all of it is done");
+        }
     }
 }
 

@@ -49,6 +49,14 @@ impl Form {
     }
 }
 
+/// The key under which what came of a subscription says which request subscribed.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The id of the request whose subscription a notification or a result came of, as it is spelled.
+pub(crate) fn subscription<'t>(body: &Members<'t>) -> Option<&'t str> {
+    body.object("_meta")?.some(SUBSCRIPTION)
+}
+
 /// The revision that a message says it is of.
 pub(crate) fn stated(params: &Members<'_>) -> Option<String> {
     params.object("_meta")?.text("io.modelcontextprotocol/protocolVersion")

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use crate::json::{Edits, Members, quote};
 use crate::listing::{self, ListOf};
 use crate::long;
-use crate::message::{INTERNAL, Id, Kind, Message, cancelled, failure, response};
+use crate::message::{INTERNAL, Id, Kind, Message, cancelled, error, failure, response};
 use crate::reduce::Reducer;
 use crate::resources::{self, SCHEME, Shelf};
-use crate::revision::Form;
+use crate::revision::{self, Form};
 
 /// Calls that were cancelled are remembered, since their results may come all the same; so many
 /// of them.
@@ -47,7 +47,7 @@ pub(crate) enum Effect {
     Substitute { server: usize, message: Message, id: Id, tool: String },
     /// Nothing will answer this request any more.
     Abandoned { id: Id },
-    /// What is gathered must not wait longer than servers may take to start.
+    /// What is gathered must not wait longer for one of its servers than the others need.
     Deadline { gather: u64 },
     /// Somebody should know.
     Log(String),
@@ -83,8 +83,8 @@ struct Call {
     what: What,
     /// The token under which its progress is told.
     token: Option<Id>,
-    /// Servers to ask next where this one knows nothing, and what to ask them.
-    tries: Option<(Message, VecDeque<usize>)>,
+    /// Whether the server gets it once what its arguments stand for has been put in.
+    is_held: bool,
 }
 
 /// What a response is taken for.
@@ -92,9 +92,24 @@ struct Call {
 enum What {
     Plain,
     Reduce(Job),
-    List { list: ListOf },
+    List {
+        list: ListOf,
+    },
     Capabilities,
-    Part { gather: u64, opens: bool },
+    Part {
+        gather: u64,
+        late: Late,
+    },
+    /// The server is open again.
+    Reopened,
+}
+
+/// What a part is good for that comes when the others have been given to the client already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Late {
+    Opens,
+    Lists(ListOf),
+    Nothing,
 }
 
 /// A request that a server made of the client.
@@ -113,6 +128,7 @@ struct Gather {
     form: Form,
     waiting: HashSet<usize>,
     results: BTreeMap<usize, String>,
+    /// Errors as JSON-RPC has them.
     errors: BTreeMap<usize, String>,
 }
 
@@ -122,6 +138,13 @@ enum GatherOf {
     List(ListOf),
     /// An empty result, once all have answered.
     Nothing,
+    /// The first result that one of them gives.
+    First {
+        what: Box<What>,
+        message: Box<Message>,
+        /// Those that are asked only where nobody before them knows.
+        rest: VecDeque<usize>,
+    },
 }
 
 /// A session's state machine.
@@ -129,8 +152,6 @@ enum GatherOf {
 pub(crate) struct Router {
     reducer: Arc<Reducer>,
     names: Vec<String>,
-    takers: Vec<String>,
-    reads_resources: bool,
     calls: HashMap<(usize, Id), Call>,
     cancelled: VecDeque<(usize, Id)>,
     asks: HashMap<Id, Ask>,
@@ -141,27 +162,28 @@ pub(crate) struct Router {
     /// The capabilities of each server that said them.
     capabilities: Vec<Option<HashSet<String>>>,
     is_initialized: bool,
+    /// Lists of servers that came late the last time.
+    late: HashSet<(usize, ListOf)>,
+    /// What a server that is started again does not know: the level of its log, and what is
+    /// subscribed to.
+    level: Option<Message>,
+    subscriptions: BTreeMap<String, Message>,
     uris: HashMap<String, usize>,
     tasks: HashMap<String, (usize, String)>,
     /// The names of tools on the pages of a list so far.
     tool_names: HashSet<String>,
     shelf: Shelf,
+    /// Whether several clients share the session: what one of them stored is not listed for another.
+    is_shared: bool,
 }
 
 impl Router {
-    /// The router of a session with these servers.
-    pub(crate) fn new(
-        names: Vec<String>,
-        reducer: Arc<Reducer>,
-        takers: Vec<String>,
-        reads_resources: bool,
-    ) -> Self {
+    /// The router of a session with these servers, of one client or of all that share it.
+    pub(crate) fn new(names: Vec<String>, reducer: Arc<Reducer>, is_shared: bool) -> Self {
         let capabilities = names.iter().map(|_| None).collect();
         Self {
             reducer,
             names,
-            takers,
-            reads_resources,
             calls: HashMap::new(),
             cancelled: VecDeque::new(),
             asks: HashMap::new(),
@@ -170,15 +192,63 @@ impl Router {
             next: 0,
             capabilities,
             is_initialized: false,
+            late: HashSet::new(),
+            level: None,
+            subscriptions: BTreeMap::new(),
             uris: HashMap::new(),
             tasks: HashMap::new(),
             tool_names: HashSet::new(),
             shelf: Shelf::default(),
+            is_shared,
         }
     }
 
     fn is_many(&self) -> bool {
         self.names.len() > 1
+    }
+
+    /// What a server is called.
+    pub(crate) fn name(&self, server: usize) -> &str {
+        &self.names[server]
+    }
+
+    /// Whether the client has said that the session is open.
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.is_initialized
+    }
+
+    /// Whether the proxy itself opens the session again with a server that is started again. A
+    /// single server that never was open is opened by the client's next try.
+    pub(crate) fn reopens(&self, server: usize) -> bool {
+        self.is_many() || self.capabilities[server].is_some()
+    }
+
+    /// What opened the session, to be said again to a server that has forgotten it.
+    pub(crate) fn reopening(&mut self, server: usize, initialize: &Message) -> (Id, String) {
+        let id = self.fresh();
+        let text = initialize.with_id(&id);
+        self.calls.insert((server, id.clone()), Call::of_proxy(What::Reopened));
+        (id, text)
+    }
+
+    /// What a server that is open again must be told, since it has forgotten it.
+    pub(crate) fn again(&mut self, server: usize) -> Vec<String> {
+        let is_its = |uri: &String| self.uris.get(uri).is_none_or(|of| *of == server);
+        let of =
+            |what: &str| self.capabilities[server].as_ref().is_some_and(|held| held.contains(what));
+        let level = self.level.iter().filter(|_| of("logging"));
+        let subscribed =
+            self.subscriptions.iter().filter(|(uri, _)| of("resources") && is_its(uri));
+        let all: Vec<Message> =
+            level.chain(subscribed.map(|(_, message)| message)).cloned().collect();
+        all.iter()
+            .map(|message| {
+                let id = self.fresh();
+                let text = message.with_id(&id);
+                self.calls.insert((server, id), Call::of_proxy(What::Plain));
+                text
+            })
+            .collect()
     }
 
     /// Takes in what was stored for this session.
@@ -239,10 +309,7 @@ impl Router {
         let Some(call) = self.calls.remove(&(server, id.clone())) else { return Vec::new() };
         let was_cancelled = self.forget_cancelled(server, id);
         if let What::Part { gather, .. } = call.what {
-            return self.part(gather, server, Err(why.to_owned()));
-        }
-        if let Some(effects) = self.next_try(&call) {
-            return effects;
+            return self.part(gather, server, Err(error(INTERNAL, why)));
         }
         match call.client {
             Some(id) if !was_cancelled => vec![Effect::ToClient {
@@ -254,10 +321,16 @@ impl Router {
         }
     }
 
-    /// A call was answered without its server.
-    pub(crate) fn answered_here(&mut self, server: usize, id: &Id) {
-        self.calls.remove(&(server, id.clone()));
-        self.forget_cancelled(server, id);
+    /// What a call's arguments stand for has been put in, or cannot be. Whether anybody still waits
+    /// for it.
+    pub(crate) fn is_wanted(&mut self, server: usize, id: &Id, is_sent: bool) -> bool {
+        let key = (server, id.clone());
+        let Some(call) = self.calls.get_mut(&key) else { return false };
+        call.is_held = false;
+        if !is_sent {
+            self.calls.remove(&key);
+        }
+        true
     }
 
     fn fresh(&mut self) -> Id {
@@ -285,6 +358,16 @@ impl Router {
             }
             _ => {}
         }
+        match method {
+            "logging/setLevel" => self.level = Some(message.clone()),
+            "resources/subscribe" if self.subscriptions.len() < REMEMBERED => {
+                self.subscriptions.insert(uri(), message.clone());
+            }
+            "resources/unsubscribe" => {
+                self.subscriptions.remove(&uri());
+            }
+            _ => {}
+        }
         if self.is_many() {
             return self.request_of_many(id, method, &message);
         }
@@ -302,7 +385,7 @@ impl Router {
         let tool = params.text("name").unwrap_or_default();
         let what = self.what(method, &params, &tool, list);
         let mark = if method == "initialize" { Mark::Initialize } else { Mark::Plain };
-        self.send(0, id, message, what, mark, None)
+        self.send(0, id, message, what, mark)
     }
 
     fn what(&self, method: &str, params: &Members<'_>, tool: &str, list: Option<ListOf>) -> What {
@@ -314,7 +397,9 @@ impl Router {
             ("tools/call", _) => What::Reduce(Job::Tool(tool.to_owned())),
             ("tasks/result", _) => What::Reduce(Job::Tool(task())),
             ("tasks/get", _) => What::Reduce(Job::Task(task())),
-            ("resources/read", _) if self.reads_resources => What::Reduce(Job::Resource),
+            ("resources/read", _) if self.reducer.config().mcp.resources => {
+                What::Reduce(Job::Resource)
+            }
             ("initialize" | "server/discover", _) => What::Capabilities,
             (_, Some(list)) => What::List { list },
             _ => What::Plain,
@@ -329,18 +414,15 @@ impl Router {
         message: Message,
         what: What,
         mark: Mark,
-        tries: Option<(Message, VecDeque<usize>)>,
     ) -> Vec<Effect> {
-        let token = Members::of(message.params())
-            .and_then(|params| params.object("_meta"))
-            .and_then(|meta| meta.some("progressToken").map(Id::of));
+        let token = token(&message);
         let tool = match &what {
             What::Reduce(Job::Tool(tool)) if self.may_hold_handle(tool, message.params()) => {
                 Some(tool.clone())
             }
             _ => None,
         };
-        let call = Call { client: Some(id.clone()), what, token, tries };
+        let call = Call { client: Some(id.clone()), what, token, is_held: tool.is_some() };
         self.calls.insert((server, id.clone()), call);
         match tool {
             Some(tool) => vec![Effect::Substitute { server, message, id, tool }],
@@ -365,6 +447,9 @@ impl Router {
             && let Some(id) = request_id(&message)
         {
             effects.push(Effect::Abandoned { id: id.clone() });
+            if self.is_dropped(&id) {
+                return effects;
+            }
             self.note_cancelled(&id);
             if self.is_many() {
                 effects.extend(self.cancel_in_many(&id, &message));
@@ -379,13 +464,26 @@ impl Router {
         effects
     }
 
+    /// Whether the call was not made yet, and is not made at all.
+    fn is_dropped(&mut self, id: &Id) -> bool {
+        let is_it = |(key, call): (&(usize, Id), &Call)| key.1 == *id && call.is_held;
+        let held = self.calls.iter().map(|(key, call)| (key, call)).find(|it| is_it(*it));
+        let Some(key) = held.map(|(key, _)| key.clone()) else { return false };
+        self.calls.remove(&key);
+        true
+    }
+
     /// A call that was cancelled may be answered all the same, and is then reduced all the same.
     fn note_cancelled(&mut self, id: &Id) {
         for server in 0..self.names.len() {
-            let key = (server, id.clone());
-            if self.calls.contains_key(&key) {
-                self.cancelled.push_back(key);
-            }
+            self.note_cancelled_at(server, id.clone());
+        }
+    }
+
+    fn note_cancelled_at(&mut self, server: usize, id: Id) {
+        let key = (server, id);
+        if self.calls.contains_key(&key) {
+            self.cancelled.push_back(key);
         }
         while self.cancelled.len() > CANCELLED {
             if let Some(key) = self.cancelled.pop_front() {
@@ -415,6 +513,8 @@ impl Router {
                 )],
             };
         };
+        // Nothing more comes of how far it is.
+        id.as_ref().and_then(|id| self.tokens.remove(id));
         let text =
             if self.is_many() { message.with_id(&ask.original) } else { message.into_text() };
         vec![Effect::ToServer { server: ask.server, text, mark: Mark::Plain }]
@@ -441,10 +541,12 @@ impl Router {
         related: Option<Id>,
     ) -> Vec<Effect> {
         let params = Members::of(message.params()).unwrap_or_default();
-        let related = related.or_else(|| {
-            let token = params.some("progressToken").map(Id::of)?;
-            let mut calls = self.calls.iter();
-            calls.find(|(_, call)| call.token.as_ref() == Some(&token))?.1.client.clone()
+        let related = related.or_else(|| match params.some("progressToken").map(Id::of) {
+            Some(token) => {
+                let mut calls = self.calls.values();
+                calls.find(|call| call.token.as_ref() == Some(&token))?.client.clone()
+            }
+            None => revision::subscription(&params).map(Id::of),
         });
         let mut text = None;
         if method == "notifications/cancelled"
@@ -455,6 +557,7 @@ impl Router {
             let known = self.asks.iter().find(|(_, ask)| is_it(ask)).map(|(id, _)| id.clone());
             if let Some(known) = known {
                 self.asks.remove(&known);
+                self.tokens.remove(&known);
                 let mut edits = Edits::default();
                 edits.replace_part(message.text(), raw, known.as_json());
                 text = self.is_many().then(|| edits.apply(message.text()));
@@ -475,20 +578,24 @@ impl Router {
                 "{name} answered a request that nobody has open; the answer is dropped"
             ))];
         };
-        self.forget_cancelled(server, &id);
-        if let What::Part { gather, opens } = call.what {
-            return self.part_response(gather, opens, server, &message);
+        let was_cancelled = self.forget_cancelled(server, &id);
+        match (call.what, call.client) {
+            (What::Part { gather, late }, _) => {
+                self.part_response(gather, late, server, message, was_cancelled)
+            }
+            (What::Reopened, _) => self.reopened(server, &message),
+            (_, None) => Vec::new(),
+            (what, Some(_)) => self.fulfilled(server, what, id, message),
         }
-        if message.error().is_some()
-            && let Some(effects) = self.next_try(&call)
-        {
-            return effects;
-        }
+    }
+
+    /// What becomes of a response that is one server's alone.
+    fn fulfilled(&mut self, server: usize, what: What, id: Id, message: Message) -> Vec<Effect> {
         let answers = Some(id.clone());
         let Some(result) = message.result() else {
             return vec![Effect::ToClient { text: message.into_text(), answers, related: None }];
         };
-        let text = match &call.what {
+        let text = match &what {
             What::Reduce(job) => {
                 self.note_task(server, job, result);
                 if !self.reducer.passes(job.tool(), result.len()) || long::is_in(result) {
@@ -504,7 +611,7 @@ impl Router {
                 let edited = self.list(*list, result);
                 edited.map(|result| message.with_body(&result))
             }
-            What::Plain | What::Part { .. } => None,
+            What::Plain | What::Part { .. } | What::Reopened => None,
         };
         let text = text.unwrap_or_else(|| message.into_text());
         vec![Effect::ToClient { text, answers, related: None }]
@@ -521,16 +628,6 @@ impl Router {
         let ((_, own), call) = self.calls.remove_entry(&(server, id.other_type()?))?;
         let message = Message::one(message.with_id(&own)).ok()?;
         Some((own, call, message))
-    }
-
-    /// Asks the next server where one does not know.
-    fn next_try(&mut self, call: &Call) -> Option<Vec<Effect>> {
-        let (message, rest) = call.tries.as_ref()?;
-        let mut rest = rest.clone();
-        let server = rest.pop_front()?;
-        let (id, what) = (call.client.clone()?, call.what.clone());
-        let tries = Some((message.clone(), rest));
-        Some(self.send(server, id, message.clone(), what, Mark::Plain, tries))
     }
 
     /// Remembers which server has the task that a call became, and of which tool it is.
@@ -597,12 +694,21 @@ impl Router {
                 let name = listing::free_name(wanted, |name| self.tool_names.contains(name));
                 // A name that cannot be had leaves the one there was.
                 let _ = self.reducer.rename_read_tool(&name);
-                vec![listing::read_tool(self.reducer.limits().read_tool(), &self.takers)]
+                let takers = &self.reducer.config().mcp.handle_argument_tools;
+                vec![listing::read_tool(self.reducer.limits().read_tool(), takers)]
             }
+            ListOf::Resources if self.is_shared => Vec::new(),
             ListOf::Resources => self.shelf.list(),
             ListOf::Templates => vec![resources::template()],
             ListOf::Prompts | ListOf::Tasks => Vec::new(),
         }
+    }
+}
+
+impl Call {
+    /// One that the proxy itself makes.
+    fn of_proxy(what: What) -> Self {
+        Self { client: None, what, token: None, is_held: false }
     }
 }
 
@@ -622,6 +728,12 @@ fn to_client(text: String) -> Effect {
 
 fn answer(id: Id, result: &str) -> Effect {
     Effect::ToClient { text: response(&id, result), answers: Some(id), related: None }
+}
+
+/// The token under which a request's progress is told.
+fn token(message: &Message) -> Option<Id> {
+    let meta = Members::of(message.params())?.object("_meta")?;
+    meta.some("progressToken").map(Id::of)
 }
 
 fn request_id(message: &Message) -> Option<Id> {

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::handle_argument;
 use crate::json::{Edits, Members, quote};
+use crate::lane::{Lane, STALL, Stalled};
 use crate::long::{self, Long, Longs};
 use crate::message::{Id, Kind, Message, NO_RESOURCE, failure, response};
 use crate::proxy::Log;
@@ -18,7 +19,7 @@ use crate::resources;
 use crate::revision::Form;
 use crate::router::{Effect, Job, Mark, Router};
 
-/// Messages that wait for a server or for the client before whoever sends them waits too.
+/// Messages that wait for the client before whoever sends them waits too.
 pub(crate) const QUEUE: usize = 256;
 
 /// Megabytes of results that are reduced at once; more wait in the pipes of their servers.
@@ -27,8 +28,8 @@ const WORKING_MEGABYTES: u32 = 512;
 /// From so many bytes on, a result is reduced on a thread of its own.
 const BIG: usize = 256 * 1024;
 
-/// How long several servers are waited for when a session opens.
-const START: Duration = Duration::from_secs(20);
+/// How long several servers are waited for that answer together.
+const TOGETHER: Duration = Duration::from_secs(20);
 
 /// What the client gets.
 #[derive(Debug)]
@@ -45,20 +46,13 @@ pub(crate) enum Outgoing {
     Abandoned(Id),
 }
 
-/// What a server gets.
-#[derive(Debug)]
-pub(crate) struct ToServer {
-    pub(crate) text: String,
-    pub(crate) mark: Mark,
-}
-
 /// One client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
     router: Mutex<Router>,
     reducer: Arc<Reducer>,
     client: mpsc::Sender<Outgoing>,
-    servers: Vec<mpsc::Sender<ToServer>>,
+    lanes: Vec<Lane>,
     /// Bounds how much is worked on at once.
     work: Semaphore,
     jobs: TaskTracker,
@@ -67,6 +61,8 @@ pub(crate) struct Session {
     pub(crate) longs: Arc<Longs>,
     /// Says that the session ends.
     pub(crate) closing: CancellationToken,
+    /// Says that nobody is waited for any more.
+    pub(crate) over: CancellationToken,
 }
 
 impl Session {
@@ -74,32 +70,33 @@ impl Session {
         router: Router,
         reducer: Arc<Reducer>,
         client: mpsc::Sender<Outgoing>,
-        servers: Vec<mpsc::Sender<ToServer>>,
+        lanes: Vec<Lane>,
         log: Log,
     ) -> Self {
         Self {
             router: Mutex::new(router),
             reducer,
             client,
-            servers,
+            lanes,
             work: Semaphore::new(WORKING_MEGABYTES as usize),
             jobs: TaskTracker::new(),
             log,
             longs: Arc::default(),
             closing: CancellationToken::new(),
+            over: CancellationToken::new(),
         }
     }
 
-    /// Takes in a text of the client's; what is no message is told of and skipped.
+    /// Takes in a text of the client's; what is no message is told of and answered with an error.
     pub(crate) async fn client_said(self: &Arc<Self>, text: String) {
-        match Message::parse(text) {
-            Ok(messages) => {
-                for message in messages {
-                    self.client_sent(message).await;
+        for message in Message::each(text) {
+            match message {
+                Ok(message) => self.client_sent(message).await,
+                Err(error) => {
+                    self.log.say(&format!("the client sent something that is skipped: {error}"));
+                    let text = error.answer();
+                    self.to_client(Outgoing::Message { text, answers: None, related: None }).await;
                 }
-            }
-            Err(error) => {
-                self.log.say(&format!("the client sent something that is skipped: {error}"));
             }
         }
     }
@@ -117,14 +114,12 @@ impl Session {
         text: String,
         related: Option<&Id>,
     ) {
-        match Message::parse(text) {
-            Ok(messages) => {
-                for message in messages {
-                    self.server_sent(server, message, related.cloned()).await;
+        for message in Message::each(text) {
+            match message {
+                Ok(message) => self.server_sent(server, message, related.cloned()).await,
+                Err(error) => {
+                    self.log.say(&format!("{name} wrote something that is skipped: {error}"));
                 }
-            }
-            Err(error) => {
-                self.log.say(&format!("{name} wrote something that is skipped: {error}"));
             }
         }
     }
@@ -158,6 +153,26 @@ impl Session {
         }
     }
 
+    /// Whether the client has said that the session is open.
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.router().is_initialized()
+    }
+
+    /// Whether a server that is started again is opened by the proxy.
+    pub(crate) fn reopens(&self, server: usize) -> bool {
+        self.router().reopens(server)
+    }
+
+    /// What opens the session again with a server that has forgotten it, and its id.
+    pub(crate) fn reopening(&self, server: usize, initialize: &Message) -> (Id, String) {
+        self.router().reopening(server, initialize)
+    }
+
+    /// What a server that is open again must be told.
+    pub(crate) fn again(&self, server: usize) -> Vec<String> {
+        self.router().again(server)
+    }
+
     pub(crate) fn log(&self) -> &Log {
         &self.log
     }
@@ -176,8 +191,7 @@ impl Session {
         for effect in effects {
             match effect {
                 Effect::ToServer { server, text, mark } => {
-                    // A queue is closed only when the session is.
-                    let _ = self.servers[server].send(ToServer { text, mark }).await;
+                    self.to_server(server, text, mark).await;
                 }
                 Effect::ToClient { text, answers, related } => {
                     self.to_client(Outgoing::Message { text, answers, related }).await;
@@ -224,7 +238,7 @@ impl Session {
         Box::pin(async move {
             tokio::select! {
                 () = self.closing.cancelled() => {}
-                () = tokio::time::sleep(START) => {
+                () = tokio::time::sleep(TOGETHER) => {
                     let effects = self.router().deadline(gather);
                     self.perform(effects).await;
                 }
@@ -232,9 +246,24 @@ impl Session {
         })
     }
 
+    async fn to_server(self: &Arc<Self>, server: usize, text: String, mark: Mark) {
+        let Err(Stalled(text)) = self.lanes[server].send(text, mark).await else { return };
+        let name = self.router().name(server).to_owned();
+        let why = format!("{name} has not read what it was sent for {} s", STALL.as_secs());
+        self.give_back(server, text, why).await;
+    }
+
+    /// What could not be sent is answered, which may send something to another server.
+    fn give_back(self: &Arc<Self>, server: usize, text: String, why: String) -> BoxFuture<'_, ()> {
+        Box::pin(async move { self.not_sent(server, &text, &why).await })
+    }
+
     async fn to_client(&self, outgoing: Outgoing) {
-        // A client that is gone wants nothing more.
-        let _ = self.client.send(outgoing).await;
+        tokio::select! {
+            // A client that is gone wants nothing more.
+            _ = self.client.send(outgoing) => {}
+            () = self.over.cancelled() => {}
+        }
     }
 
     async fn respond(&self, id: Id, text: String) {
@@ -332,13 +361,16 @@ impl Session {
             }
             None => Ok(None),
         };
+        // Meanwhile it may have been cancelled, or the server be gone.
+        if !self.router().is_wanted(server, &id, substituted.is_ok()) {
+            return;
+        }
         match substituted {
             Ok(text) => {
                 let text = text.unwrap_or_else(|| message.into_text());
-                let _ = self.servers[server].send(ToServer { text, mark: Mark::Plain }).await;
+                self.to_server(server, text, Mark::Plain).await;
             }
             Err(sentence) => {
-                self.router().answered_here(server, &id);
                 let text = said(&id, &sentence, true, form);
                 self.respond(id, text).await;
             }

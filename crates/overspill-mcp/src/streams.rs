@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use tokio::sync::mpsc;
 
-use crate::message::Id;
+use crate::message::{INTERNAL, Id, Kind, Message, failure};
 use crate::session::Outgoing;
 
 /// How many bytes of events are kept for clients that come back.
@@ -22,7 +22,7 @@ const KEPT: usize = 1_000;
 pub(crate) const GENERAL: u64 = 0;
 
 /// Messages that wait for a slow client on one stream.
-const WAITING: usize = 64;
+const WAITING: usize = 1_024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct Event {
     pub(crate) number: u64,
     /// A message; empty for an event that only gives the client an id to come back with.
     pub(crate) text: String,
+    /// Whether it answers a request.
+    pub(crate) is_answer: bool,
 }
 
 impl Event {
@@ -68,6 +70,16 @@ pub(crate) struct Streams {
     unheard: bool,
     /// Whether several clients share them: what is about none of their requests is nobody's.
     is_shared: bool,
+}
+
+/// What a client that comes back gets.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) missed: Vec<Event>,
+    /// How many events came meanwhile that are no longer kept.
+    pub(crate) lost: u64,
+    /// What will come, if more will.
+    pub(crate) coming: Option<mpsc::Receiver<Event>>,
 }
 
 /// Where a message goes.
@@ -110,23 +122,37 @@ impl Streams {
         (missed, events)
     }
 
-    /// Takes up a stream behind an event: what was missed, and what will come, if more will.
-    pub(crate) fn resume(
-        &mut self,
-        stream: u64,
-        after: u64,
-    ) -> (Vec<Event>, Option<mpsc::Receiver<Event>>) {
+    /// Takes up a stream behind an event; `None` where nothing is known of it any more.
+    pub(crate) fn resume(&mut self, stream: u64, after: u64) -> Option<Resumed> {
+        let is_open = self.streams.contains_key(&stream);
+        if !is_open && self.kept.iter().all(|event| event.stream != stream) {
+            return None;
+        }
         let missed = self.since(stream, after);
+        // Those of one stream are numbered without gaps, and the oldest go first.
+        let next = match missed.first() {
+            Some(first) => first.number,
+            None => self.streams.get(&stream).map_or(after, |held| held.events) + 1,
+        };
+        let lost = next.saturating_sub(after + 1);
         if stream == GENERAL {
             self.unheard = false;
-            return (missed, Some(self.listen().1));
+            let coming = Some(self.listen().1);
+            return Some(Resumed { missed, lost, coming });
         }
-        let events = self.streams.get_mut(&stream).map(|held| {
+        let coming = self.streams.get_mut(&stream).map(|held| {
             let (to, events) = mpsc::channel(WAITING);
             held.to = Some(to);
             events
         });
-        (missed, events)
+        Some(Resumed { missed, lost, coming })
+    }
+
+    /// Ends a stream whose client does not read; it can come back for what it has missed.
+    pub(crate) fn cut(&mut self, stream: u64) {
+        if let Some(held) = self.streams.get_mut(&stream) {
+            held.to = None;
+        }
     }
 
     fn since(&self, stream: u64, after: u64) -> Vec<Event> {
@@ -158,7 +184,7 @@ impl Streams {
         });
         let held = self.streams.entry(stream).or_default();
         held.events += 1;
-        let event = Event { stream, number: held.events, text };
+        let event = Event { stream, number: held.events, text, is_answer: answers.is_some() };
         let to = held.to.clone();
         self.unheard |= stream == GENERAL && to.as_ref().is_none_or(mpsc::Sender::is_closed);
         self.keep(event.clone());
@@ -185,22 +211,45 @@ impl Streams {
         }
     }
 
+    /// Keeps an event for whoever comes back. Of an answer that is too much to keep it is kept that
+    /// there was one: nobody may wait for it for good.
     fn keep(&mut self, event: Event) {
         self.kept_bytes += event.text.len();
         self.kept.push_back(event);
-        while self.kept.len() > 1 && (self.kept.len() > KEPT || self.kept_bytes > KEPT_BYTES) {
+        let mut oldest = 0;
+        while self.kept_bytes > KEPT_BYTES && oldest + 1 < self.kept.len() {
+            let event = &mut self.kept[oldest];
+            self.kept_bytes -= event.text.len();
+            match event.is_answer.then(|| no_longer_kept(&event.text)).flatten() {
+                Some(short) => {
+                    self.kept_bytes += short.len();
+                    event.text = short;
+                    oldest += 1;
+                }
+                None => {
+                    self.kept.remove(oldest);
+                }
+            }
+        }
+        while self.kept.len() > KEPT {
             if let Some(gone) = self.kept.pop_front() {
                 self.kept_bytes -= gone.text.len();
             }
         }
     }
 
-    /// Whether somebody listens or waits for an answer.
+    /// Whether somebody listens.
     pub(crate) fn is_used(&self) -> bool {
-        self.streams.values().any(|stream| {
-            !stream.waiting.is_empty() || stream.to.as_ref().is_some_and(|to| !to.is_closed())
-        })
+        self.streams.values().any(|stream| stream.to.as_ref().is_some_and(|to| !to.is_closed()))
     }
+}
+
+/// What stands for an answer that is no longer kept.
+fn no_longer_kept(text: &str) -> Option<String> {
+    let message = Message::one(text.to_owned()).ok()?;
+    let Kind::Response { id: Some(id) } = message.kind() else { return None };
+    let what = "The answer came while the connection was broken, and is no longer kept; ask again";
+    Some(failure(id, INTERNAL, what))
 }
 
 #[cfg(test)]
@@ -216,12 +265,15 @@ mod tests {
     fn an_answer_comes_on_the_stream_of_its_request_and_ends_it() {
         let mut streams = Streams::default();
         let (_, first) = streams.open([Id::text("a")]);
-        let _second = streams.open([Id::text("b")]);
+        let second = streams.open([Id::text("b")]);
         let delivery = streams.route(message("x", Some("a"))).unwrap();
         assert_eq!((delivery.event.stream, delivery.event.number), (1, 1));
         drop(delivery);
         assert!(first.is_closed());
         assert!(streams.is_used());
+        drop(second);
+        // Whoever asked is gone, and nobody may come back.
+        assert!(!streams.is_used());
     }
 
     #[test]
@@ -248,13 +300,50 @@ mod tests {
             };
             streams.route(outgoing);
         }
-        let (missed, more) = streams.resume(1, 1);
-        assert_eq!(missed.iter().map(Event::id).collect::<Vec<_>>(), ["1-2", "1-3"]);
-        assert!(more.is_some());
+        let resumed = streams.resume(1, 1).unwrap();
+        assert_eq!(resumed.missed.iter().map(Event::id).collect::<Vec<_>>(), ["1-2", "1-3"]);
+        assert_eq!((resumed.lost, resumed.coming.is_some()), (0, true));
         streams.route(message("answer", Some("a")));
-        let (missed, more) = streams.resume(1, 3);
-        assert_eq!(missed[0].text, "answer");
-        assert!(more.is_none());
+        let resumed = streams.resume(1, 3).unwrap();
+        assert_eq!(resumed.missed[0].text, "answer");
+        assert_eq!((resumed.lost, resumed.coming.is_some()), (0, false));
+        assert!(streams.resume(2, 0).is_none());
+    }
+
+    #[test]
+    fn what_is_not_kept_is_missed_in_silence_by_nobody() {
+        let mut streams = Streams::default();
+        let clients = [streams.open([Id::text("a")]), streams.open([Id::text("b")])];
+        drop(clients);
+        let big = "x".repeat(KEPT_BYTES);
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":"a","result":"{big}"}}"#);
+        let progress = |text: &str| Outgoing::Message {
+            text: text.to_owned(),
+            answers: None,
+            related: Some(Id::text("b")),
+        };
+        streams.route(message(&answer, Some("a")));
+        streams.route(progress(&big));
+        streams.route(progress("newest"));
+        // The answer is too much to keep, but that it came is kept.
+        let resumed = streams.resume(1, 0).unwrap();
+        let [event] = resumed.missed.as_slice() else { panic!("{resumed:?}") };
+        assert!(event.text.contains(r#""id":"a""#) && event.text.contains("no longer kept"));
+        assert!(resumed.coming.is_none());
+        let resumed = streams.resume(2, 0).unwrap();
+        assert_eq!((resumed.missed.len(), resumed.lost), (1, 1));
+        assert!(streams.kept_bytes <= KEPT_BYTES);
+    }
+
+    #[test]
+    fn a_stream_that_nobody_reads_is_cut_and_taken_up_again() {
+        let mut streams = Streams::default();
+        let (stream, mut events) = streams.open([Id::text("a")]);
+        streams.cut(stream);
+        assert!(events.try_recv().is_err());
+        let delivery = streams.route(message("answer", Some("a"))).unwrap();
+        assert!(delivery.to.is_none());
+        assert_eq!(streams.resume(stream, 0).unwrap().missed[0].text, "answer");
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! Several servers seem one: what is theirs is told apart by prefixes, and joined in lists.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
 use crate::json::{Edits, Members};
 use crate::listing::{self, ListOf};
-use crate::message::{INTERNAL, INVALID_PARAMS, Id, METHOD_NOT_FOUND, Message, cancelled, failure};
+use crate::message::{
+    INITIALIZED, INTERNAL, INVALID_PARAMS, Id, METHOD_NOT_FOUND, Message, cancelled, error,
+    failure, refused,
+};
 use crate::revision::Form;
 
 use super::{
-    Call, Effect, Gather, GatherOf, Mark, Router, What, answer, remember, to_client, with_value,
+    Call, Effect, Gather, GatherOf, Late, Mark, Router, What, answer, remember, to_client, token,
+    with_value,
 };
 
 impl Router {
@@ -32,9 +36,7 @@ impl Router {
             }
             "initialize" => {
                 let all = (0..self.names.len()).map(|server| (server, message.clone())).collect();
-                let mut effects = self.gather(id, GatherOf::Initialize, form, all);
-                effects.push(Effect::Deadline { gather: self.next_gather() });
-                return effects;
+                return self.gather(id, GatherOf::Initialize, form, all);
             }
             "logging/setLevel" => {
                 let all = self.with("logging").into_iter().map(|server| (server, message.clone()));
@@ -74,35 +76,34 @@ impl Router {
             let task = params.text("taskId")?;
             self.tasks.get(&task).map(|(server, _)| *server)
         });
-        let asked: VecDeque<usize> = match (known, method.split('/').next()) {
-            (Some(server), _) => [server].into(),
-            (None, Some(family @ ("resources" | "tasks"))) => self.with(family).into(),
-            (None, Some("completion")) => self.with("completions").into(),
-            _ => (0..self.names.len()).collect(),
+        let all = || 0..self.names.len();
+        let (at_once, in_turn): (Vec<usize>, Vec<usize>) = match (known, method.split('/').next()) {
+            (Some(server), _) => (vec![server], Vec::new()),
+            // To ask who has a thing changes nothing.
+            (None, Some(family @ ("resources" | "tasks"))) => (self.with(family), Vec::new()),
+            (None, Some("completion")) => (self.with("completions"), Vec::new()),
+            (None, _) => (all().take(1).collect(), all().skip(1).collect()),
         };
-        self.try_each(id, message, what, asked)
-    }
-
-    /// Asks one server after another, until one knows.
-    fn try_each(
-        &mut self,
-        id: Id,
-        message: &Message,
-        what: What,
-        mut asked: VecDeque<usize>,
-    ) -> Vec<Effect> {
-        let Some(server) = asked.pop_front() else {
+        if at_once.is_empty() {
             let text =
                 failure(&id, METHOD_NOT_FOUND, "No server behind this proxy has this method");
             return vec![Effect::ToClient { text, answers: Some(id), related: None }];
+        }
+        if let ([server], true) = (at_once.as_slice(), in_turn.is_empty()) {
+            return self.send(*server, id, message.clone(), what, Mark::Plain);
+        }
+        let kind = GatherOf::First {
+            what: Box::new(what),
+            message: Box::new(message.clone()),
+            rest: in_turn.into(),
         };
-        let tries = Some((message.clone(), asked));
-        self.send(server, id, message.clone(), what, Mark::Plain, tries)
+        let asked = at_once.into_iter().map(|server| (server, message.clone())).collect();
+        self.gather(id, kind, form, asked)
     }
 
     fn send_text(&mut self, server: usize, id: Id, text: String, what: What) -> Vec<Effect> {
         match Message::one(text) {
-            Ok(message) => self.send(server, id, message, what, Mark::Plain, None),
+            Ok(message) => self.send(server, id, message, what, Mark::Plain),
             // A text that was read once is read again.
             Err(error) => vec![Effect::Log(error.to_string())],
         }
@@ -149,11 +150,7 @@ impl Router {
         self.gather(id, GatherOf::List(list), Form::of(params), asked)
     }
 
-    fn next_gather(&self) -> u64 {
-        self.gathers.keys().copied().max().unwrap_or(0)
-    }
-
-    /// Asks several servers at once and answers when all have.
+    /// Asks several servers at once and answers when all have, or the first.
     fn gather(
         &mut self,
         id: Id,
@@ -163,59 +160,161 @@ impl Router {
     ) -> Vec<Effect> {
         self.next += 1;
         let gather = self.next;
-        let opens = kind == GatherOf::Initialize;
-        let waiting: HashSet<usize> = asked.iter().map(|(server, _)| *server).collect();
+        let late = match &kind {
+            GatherOf::Initialize => Late::Opens,
+            GatherOf::List(list) => Late::Lists(*list),
+            GatherOf::Nothing | GatherOf::First { .. } => Late::Nothing,
+        };
+        // Whoever waits for the first waits as long as it would for that server alone.
+        let waits = matches!(kind, GatherOf::First { .. });
         let (results, errors) = (BTreeMap::new(), BTreeMap::new());
+        let waiting = HashSet::new();
         self.gathers.insert(gather, Gather { id, kind, form, waiting, results, errors });
-        let mut effects = Vec::new();
-        for (server, message) in asked {
-            let id = self.fresh();
-            let text = message.with_id(&id);
-            let what = What::Part { gather, opens };
-            self.calls.insert((server, id), Call { client: None, what, token: None, tries: None });
-            let mark = if opens { Mark::Initialize } else { Mark::Plain };
-            effects.push(Effect::ToServer { server, text, mark });
-        }
-        if effects.is_empty() {
+        if asked.is_empty() {
             return self.finish(gather);
         }
+        let mut effects: Vec<Effect> = asked
+            .into_iter()
+            .map(|(server, message)| self.ask_part(gather, late, server, &message))
+            .collect();
+        if !waits {
+            effects.push(Effect::Deadline { gather });
+        }
         effects
+    }
+
+    fn ask_part(&mut self, gather: u64, late: Late, server: usize, message: &Message) -> Effect {
+        let id = self.fresh();
+        let text = message.with_id(&id);
+        let client = self.gathers.get_mut(&gather).map(|held| {
+            held.waiting.insert(server);
+            held.id.clone()
+        });
+        let what = What::Part { gather, late };
+        let call = Call { client, what, token: token(message), is_held: false };
+        self.calls.insert((server, id), call);
+        let mark = if late == Late::Opens { Mark::Initialize } else { Mark::Plain };
+        Effect::ToServer { server, text, mark }
     }
 
     pub(super) fn part_response(
         &mut self,
         gather: u64,
-        opens: bool,
+        late: Late,
         server: usize,
-        message: &Message,
+        message: Message,
+        was_cancelled: bool,
     ) -> Vec<Effect> {
-        let part = match (message.result(), message.error()) {
-            (Some(result), _) => Ok(result.to_owned()),
-            (None, error) => Err(error
-                .and_then(|error| Members::of(error)?.text("message"))
-                .unwrap_or_else(|| "it answered with an error".to_owned())),
-        };
-        if opens && let Ok(result) = &part {
+        let is_late = !self.gathers.contains_key(&gather);
+        if late == Late::Opens
+            && let Some(result) = message.result()
+        {
             self.capabilities(server, result);
-            if !self.gathers.contains_key(&gather) {
-                return self.late(server);
+        }
+        if let Late::Lists(list) = late {
+            match is_late {
+                true if was_cancelled => {}
+                // Only once, since the next time it would be as late.
+                true if self.late.insert((server, list)) => return self.has_changed(list),
+                true => {}
+                false => {
+                    self.late.remove(&(server, list));
+                }
             }
         }
-        self.part(gather, server, part)
+        match (is_late, late, message.result()) {
+            (true, Late::Opens, Some(_)) => return self.late(server),
+            (true, ..) => return Vec::new(),
+            (false, _, Some(_)) => {}
+            (false, ..) => {
+                let error = message.error().unwrap_or("null").to_owned();
+                return self.part(gather, server, Err(error));
+            }
+        }
+        if let Some(Gather { kind: GatherOf::First { .. }, .. }) = self.gathers.get(&gather) {
+            return self.first(gather, server, message);
+        }
+        let result = message.result().unwrap_or_default().to_owned();
+        self.part(gather, server, Ok(result))
+    }
+
+    /// One of those that were asked has it; nothing more is wanted of the others.
+    fn first(&mut self, gather: u64, server: usize, message: Message) -> Vec<Effect> {
+        let mut effects = self.cancel_parts(gather, "another server has answered");
+        let Some(Gather { id, kind: GatherOf::First { what, .. }, .. }) =
+            self.gathers.remove(&gather)
+        else {
+            return effects;
+        };
+        if let Ok(message) = Message::one(message.with_id(&id)) {
+            effects.extend(self.fulfilled(server, *what, id, message));
+        }
+        effects
+    }
+
+    /// Cancels what servers have been asked and have not answered.
+    fn cancel_parts(&mut self, gather: u64, why: &str) -> Vec<Effect> {
+        let is_part =
+            |call: &Call| matches!(call.what, What::Part { gather: of, .. } if of == gather);
+        let open: Vec<(usize, Id)> = self
+            .calls
+            .iter()
+            .filter(|(_, call)| is_part(call))
+            .map(|(key, _)| key.clone())
+            .collect();
+        open.into_iter()
+            .map(|(server, id)| {
+                let text = cancelled(&id, why);
+                self.note_cancelled_at(server, id);
+                Effect::ToServer { server, text, mark: Mark::Plain }
+            })
+            .collect()
+    }
+
+    /// The client is told to ask for a list again.
+    fn has_changed(&self, list: ListOf) -> Vec<Effect> {
+        let what = match list {
+            ListOf::Tools | ListOf::Prompts | ListOf::Resources => list.key(),
+            ListOf::Templates => ListOf::Resources.key(),
+            ListOf::Tasks => return Vec::new(),
+        };
+        let method = format!("notifications/{what}/list_changed");
+        vec![to_client(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"}}"))]
+    }
+
+    /// A server has been opened again, or for the first time after all.
+    pub(super) fn reopened(&mut self, server: usize, message: &Message) -> Vec<Effect> {
+        let Some(result) = message.result() else { return Vec::new() };
+        let was_open = self.capabilities[server].is_some();
+        self.capabilities(server, result);
+        if was_open {
+            return Vec::new();
+        }
+        let opening = self.gathers.values_mut().find(|held| held.kind == GatherOf::Initialize);
+        if let Some(held) = opening {
+            held.errors.remove(&server);
+            held.results.insert(server, result.to_owned());
+            return Vec::new();
+        }
+        self.joins(server)
     }
 
     /// A server that took its time is there after all.
     fn late(&mut self, server: usize) -> Vec<Effect> {
-        let mut effects = vec![Effect::Log(format!("{} is ready after all", self.names[server]))];
+        let mut effects = Vec::new();
         if self.is_initialized {
-            let text = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned();
+            let text = INITIALIZED.to_owned();
             effects.push(Effect::ToServer { server, text, mark: Mark::Initialized });
         }
-        for what in ["tools", "resources", "prompts"] {
-            if self.with(what).contains(&server) {
-                effects.push(to_client(format!(
-                    "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{what}/list_changed\"}}"
-                )));
+        effects.extend(self.joins(server));
+        effects
+    }
+
+    fn joins(&self, server: usize) -> Vec<Effect> {
+        let mut effects = vec![Effect::Log(format!("{} is ready after all", self.names[server]))];
+        for list in [ListOf::Tools, ListOf::Resources, ListOf::Prompts] {
+            if self.with(list.capability()).contains(&server) {
+                effects.extend(self.has_changed(list));
             }
         }
         effects
@@ -233,18 +332,30 @@ impl Router {
             Ok(result) => {
                 held.results.insert(server, result);
             }
-            Err(why) => {
-                held.errors.insert(server, why);
+            Err(error) => {
+                held.errors.insert(server, error);
             }
         }
-        if held.waiting.is_empty() { self.finish(gather) } else { Vec::new() }
+        if !held.waiting.is_empty() {
+            return Vec::new();
+        }
+        let GatherOf::First { message, rest, .. } = &mut held.kind else {
+            return self.finish(gather);
+        };
+        match rest.pop_front() {
+            Some(server) => {
+                let message = message.clone();
+                vec![self.ask_part(gather, Late::Nothing, server, &message)]
+            }
+            None => self.finish(gather),
+        }
     }
 
     /// Answers with what there is.
     pub(crate) fn deadline(&mut self, gather: u64) -> Vec<Effect> {
         let Some(held) = self.gathers.get_mut(&gather) else { return Vec::new() };
         for server in std::mem::take(&mut held.waiting) {
-            held.errors.insert(server, "it has not answered yet".to_owned());
+            held.errors.insert(server, error(INTERNAL, "it has not answered yet"));
         }
         self.finish(gather)
     }
@@ -252,23 +363,43 @@ impl Router {
     fn finish(&mut self, gather: u64) -> Vec<Effect> {
         let Some(held) = self.gathers.remove(&gather) else { return Vec::new() };
         let Gather { id, kind, form, results, errors, .. } = held;
-        let mut effects: Vec<Effect> = errors
+        if let GatherOf::First { .. } = kind {
+            // One that knows the method says more of what is wrong than one that does not.
+            let is_known = |error: &&String| {
+                let code = Members::of(error).and_then(|error| error.get("code"));
+                code != Some(METHOD_NOT_FOUND.to_string().as_str())
+            };
+            let error = errors.values().find(is_known).or_else(|| errors.values().next());
+            let text = refused(id.as_json(), error.map_or("null", String::as_str));
+            return vec![Effect::ToClient { text, answers: Some(id), related: None }];
+        }
+        let whys: Vec<String> = errors
             .iter()
-            .map(|(server, why)| Effect::Log(format!("{}: {why}", self.names[*server])))
+            .map(|(server, error)| {
+                let why = Members::of(error).and_then(|error| error.text("message"));
+                let why = why.unwrap_or_else(|| "it answered with an error".to_owned());
+                let name = &self.names[*server];
+                // What the proxy itself says of a server begins with its name.
+                match why.strip_prefix(name.as_str()) {
+                    Some(rest) if rest.starts_with([' ', ':']) => why,
+                    _ => format!("{name}: {why}"),
+                }
+            })
             .collect();
         if results.is_empty() && !errors.is_empty() {
-            let whys: Vec<String> = errors
-                .iter()
-                .map(|(server, why)| format!("{}: {why}", self.names[*server]))
-                .collect();
             let text = failure(&id, INTERNAL, &whys.join("; "));
-            effects.push(Effect::ToClient { text, answers: Some(id), related: None });
-            return effects;
+            return whys
+                .into_iter()
+                .map(Effect::Log)
+                .chain([Effect::ToClient { text, answers: Some(id), related: None }])
+                .collect();
         }
+        let mut effects: Vec<Effect> = whys.into_iter().map(Effect::Log).collect();
         let result = match kind {
             GatherOf::Nothing => form.complete("{}"),
             GatherOf::Initialize => self.initialized(&results),
             GatherOf::List(list) => form.cacheable(&self.joined(list, &results)),
+            GatherOf::First { .. } => return effects,
         };
         effects.push(answer(id, &result));
         effects
@@ -359,24 +490,18 @@ impl Router {
     pub(super) fn cancel_in_many(&mut self, id: &Id, message: &Message) -> Vec<Effect> {
         let gather =
             self.gathers.iter().find(|(_, held)| held.id == *id).map(|(gather, _)| *gather);
-        let is_part = |call: &Call| {
-            gather.is_some_and(|of| matches!(call.what, What::Part { gather, .. } if gather == of))
-        };
-        let mut effects = Vec::new();
-        for ((server, own), call) in &self.calls {
-            let text = if own == id {
-                message.text().to_owned()
-            } else if is_part(call) {
-                cancelled(own, "the client cancelled it")
-            } else {
-                continue;
-            };
-            effects.push(Effect::ToServer { server: *server, text, mark: Mark::Plain });
-        }
         if let Some(gather) = gather {
+            let effects = self.cancel_parts(gather, "the client cancelled it");
             self.gathers.remove(&gather);
+            return effects;
         }
-        effects
+        let of = self.calls.keys().filter(|(_, own)| own == id);
+        of.map(|(server, _)| Effect::ToServer {
+            server: *server,
+            text: message.text().to_owned(),
+            mark: Mark::Plain,
+        })
+        .collect()
     }
 
     pub(super) fn notification_to_many(

@@ -14,7 +14,7 @@ fn reducer(config: Config) -> Arc<Reducer> {
 
 fn router(names: &[&str]) -> Router {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
-    Router::new(names, reducer(Config::default()), Vec::new(), false)
+    Router::new(names, reducer(Config::default()), false)
 }
 
 fn message(text: &str) -> Message {
@@ -268,7 +268,9 @@ fn lists_of_several_servers_are_joined_page_by_page() {
         quote(&cursor.unwrap())
     );
     let effects = router.client_sent(message(&next));
-    let [Effect::ToServer { server: 0, text, .. }] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::ToServer { server: 0, text, .. }, Effect::Deadline { .. }] = &effects[..] else {
+        panic!("{effects:?}")
+    };
     assert!(text.contains(r#"{"cursor":"more"}"#), "{text}");
     let Kind::Request { id, .. } = message(text).kind().clone() else { panic!("{text}") };
     let answer = server(&mut router, 0, &response(&id, r#"{"tools":[]}"#));
@@ -338,7 +340,7 @@ fn one_server_that_fails_does_not_take_the_others_down() {
     router.server_gone(0, "a cannot be started");
     let answer = r#"{"id":"overspill:3","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
     let effects = server(&mut router, 1, answer);
-    assert!(effects.contains("client < ") && effects.contains("log < a: a cannot"), "{effects}");
+    assert!(effects.contains("client < ") && effects.contains("log < a cannot"), "{effects}");
     let list = client(&mut router, r#"{"id":1,"method":"tools/list"}"#);
     assert!(list.starts_with("server 1 < ") && !list.contains("server 0"), "{list}");
 }
@@ -359,15 +361,220 @@ fn a_server_that_takes_its_time_joins_later() {
     assert!(effects.contains("notifications/tools/list_changed"), "{effects}");
 }
 
-#[test]
-fn who_has_a_resource_is_found_out() {
+/// What servers are asked, each with the id it knows the request by.
+fn asked(effects: &[Effect]) -> Vec<(usize, Id)> {
+    let of = |effect: &Effect| match effect {
+        Effect::ToServer { server, text, .. } => Some((*server, message(text).request_id()?)),
+        _ => None,
+    };
+    effects.iter().filter_map(of).collect()
+}
+
+const READ: &str = r#"{"id":1,"method":"resources/read","params":{"uri":"file:///x"}}"#;
+
+/// A session with servers of which the first and the last have resources, which are asked for one.
+fn reading() -> (Router, Id, Id) {
     let resources = r#"{"resources":{}}"#;
     let mut router = opened(&["a", "b", "c"], &[resources, "{}", resources]);
-    let read = r#"{"id":1,"method":"resources/read","params":{"uri":"file:///x"}}"#;
-    assert_eq!(client(&mut router, read), format!("server 0 < {read}"));
-    let error = r#"{"id":1,"error":{"code":-32002,"message":"none"}}"#;
-    assert_eq!(server(&mut router, 0, error), format!("server 2 < {read}"));
-    assert_eq!(server(&mut router, 2, error), format!("client < {error}"));
+    let asked = asked(&router.client_sent(message(READ)));
+    let [(0, first), (2, last)] = &asked[..] else { panic!("{asked:?}") };
+    (router, first.clone(), last.clone())
+}
+
+#[test]
+fn who_has_a_resource_answers_even_where_another_hangs() {
+    let (mut router, first, last) = reading();
+    let effects = server(&mut router, 2, &response(&last, r#"{"contents":[]}"#));
+    let cancelled = format!(
+        r#"server 0 < {{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{}"#,
+        first.as_json()
+    );
+    assert!(effects.starts_with(&cancelled), "{effects}");
+    assert!(effects.ends_with(r#"client < {"jsonrpc":"2.0","id":1,"result":{"contents":[]}}"#));
+    // What the other says all the same is one answer too many.
+    assert_eq!(server(&mut router, 0, &response(&first, r#"{"contents":[1]}"#)), "");
+}
+
+#[test]
+fn where_nobody_has_a_resource_the_error_says_most() {
+    let error = |id: &Id, code: i32| {
+        format!(r#"{{"id":{},"error":{{"code":{code},"message":"{code}"}}}}"#, id.as_json())
+    };
+    for codes in [[-32601, -32002], [-32002, -32601]] {
+        let (mut router, first, last) = reading();
+        assert_eq!(server(&mut router, 0, &error(&first, codes[0])), "");
+        assert_eq!(
+            server(&mut router, 2, &error(&last, codes[1])),
+            r#"client < {"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"-32002"}}"#
+        );
+    }
+    let (mut router, first, _) = reading();
+    assert_eq!(server(&mut router, 0, &error(&first, -32002)), "");
+    assert!(shown(&router.server_gone(2, "c ended")).contains(r#""code":-32002"#));
+}
+
+#[test]
+fn what_no_server_is_known_for_is_asked_of_one_after_another() {
+    let mut router = opened(&["a", "b"], &["{}", "{}"]);
+    let effects = router.client_sent(message(r#"{"id":1,"method":"own/method"}"#));
+    let [(0, first)] = &asked(&effects)[..] else { panic!("{effects:?}") };
+    let unknown = format!(r#"{{"id":{},"error":{{"code":-32601}}}}"#, first.as_json());
+    let effects = router.server_sent(0, message(&unknown), None);
+    let [(1, second)] = &asked(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!(
+        server(&mut router, 1, &response(second, "{}")),
+        r#"client < {"jsonrpc":"2.0","id":1,"result":{}}"#
+    );
+}
+
+#[test]
+fn a_call_to_several_servers_is_cancelled_at_all_of_them() {
+    let (mut router, first, last) = reading();
+    let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#;
+    let effects = shown(&router.client_sent(message(cancel))[1..]);
+    for id in [first, last] {
+        assert!(effects.contains(&format!(r#""requestId":{}"#, id.as_json())), "{effects}");
+        assert!(!server(&mut router, 0, &response(&id, "{}")).contains("client <"));
+    }
+}
+
+#[test]
+fn a_list_does_not_wait_for_a_server_that_hangs() {
+    let mut router = opened(&["a", "b"], &[r#"{"tools":{}}"#, r#"{"tools":{}}"#]);
+    let list = |router: &mut Router| {
+        let effects = router.client_sent(message(r#"{"id":1,"method":"tools/list"}"#));
+        let Some(Effect::Deadline { gather }) = effects.last() else { panic!("{effects:?}") };
+        let ids = asked(&effects);
+        server(router, 1, &response(&ids[1].1, r#"{"tools":[{"name":"y"}]}"#));
+        (*gather, ids[0].1.clone())
+    };
+    let tools = r#"{"tools":[{"name":"x"}]}"#;
+    for is_first in [true, false] {
+        let (gather, hanging) = list(&mut router);
+        let answer = shown(&router.deadline(gather));
+        assert!(answer.contains("b__y") && !answer.contains("a__x"), "{answer}");
+        assert!(answer.contains("log < a: it has not answered yet"), "{answer}");
+        // The client is told to ask again, but not over and over.
+        let late = server(&mut router, 0, &response(&hanging, tools));
+        assert_eq!(late.contains("notifications/tools/list_changed"), is_first, "{late}");
+    }
+    let (_, in_time) = list(&mut router);
+    assert!(server(&mut router, 0, &response(&in_time, tools)).contains("a__x"));
+    let (gather, hanging) = list(&mut router);
+    router.deadline(gather);
+    assert!(server(&mut router, 0, &response(&hanging, tools)).contains("list_changed"));
+}
+
+/// A call whose arguments are being looked up.
+fn held() -> (Router, Id) {
+    let config = "[mcp]\nhandle_arguments = [\"*\"]\n";
+    let reducer = reducer(Config::parse("overspill.toml", config).unwrap());
+    let mut router = Router::new(vec!["s".to_owned()], reducer, false);
+    let call = r#"{"id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":{"$overspill":"h"}}}}"#;
+    let effects = router.client_sent(message(call));
+    let [Effect::Substitute { id, .. }] = &effects[..] else { panic!("{effects:?}") };
+    (router, id.clone())
+}
+
+#[test]
+fn a_call_that_is_cancelled_before_it_is_made_is_not_made() {
+    let (mut router, id) = held();
+    let cancel = r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#;
+    let effects = router.client_sent(message(cancel));
+    assert!(matches!(&effects[..], [Effect::Abandoned { .. }]), "{effects:?}");
+    assert!(!router.is_wanted(0, &id, true));
+
+    // Where the server is gone meanwhile, that is the answer.
+    let (mut router, id) = held();
+    assert!(shown(&router.server_gone(0, "gone")).contains("client < "));
+    assert!(!router.is_wanted(0, &id, true));
+
+    // One that is made is cancelled at the server.
+    let (mut router, id) = held();
+    assert!(router.is_wanted(0, &id, true));
+    assert!(shown(&router.client_sent(message(cancel))).contains("server 0 < "));
+}
+
+#[test]
+fn a_server_that_is_started_again_hears_what_it_has_forgotten() {
+    let resources = r#"{"resources":{"subscribe":true},"logging":{}}"#;
+    for names in [&["a"][..], &["a", "b"]] {
+        let mut router = opened(names, &[resources, "{}"]);
+        let level = r#"{"id":1,"method":"logging/setLevel","params":{"level":"debug"}}"#;
+        client(&mut router, level);
+        for uri in ["x", "y"] {
+            let id = router.fresh();
+            let params = format!(r#"{{"uri":"{uri}"}}"#);
+            for method in ["resources/subscribe", "resources/unsubscribe"] {
+                if method == "resources/unsubscribe" && uri == "x" {
+                    continue;
+                }
+                let (id, params) = (id.as_json(), params.as_str());
+                client(
+                    &mut router,
+                    &format!(r#"{{"id":{id},"method":"{method}","params":{params}}}"#),
+                );
+            }
+        }
+        assert!(router.reopens(0));
+        router.server_gone(0, "gone");
+        let (id, _) = router.reopening(0, &message(INITIALIZE));
+        let result = format!(r#"{{"capabilities":{resources}}}"#);
+        assert_eq!(server(&mut router, 0, &response(&id, &result)), "");
+        let again = router.again(0);
+        let [level, subscribe] = &again[..] else { panic!("{again:?}") };
+        assert!(level.contains(r#""method":"logging/setLevel""#), "{level}");
+        assert!(subscribe.contains(r#""uri":"x""#), "{subscribe}");
+        for text in &again {
+            let id = message(text).request_id().unwrap();
+            assert_eq!(server(&mut router, 0, &response(&id, "{}")), "", "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_could_not_be_opened_joins_when_it_can() {
+    let mut router = router(&["a", "b"]);
+    let effects = router.client_sent(message(INITIALIZE));
+    let asked = asked(&effects);
+    assert!(router.reopens(0));
+    router.server_gone(0, "a ended");
+    let result = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}"#;
+    // While another is still waited for, it is one of those that answer together.
+    let (id, _) = router.reopening(0, &message(INITIALIZE));
+    assert_eq!(server(&mut router, 0, &response(&id, result)), "");
+    let opened = r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#;
+    let answer = server(&mut router, 1, &response(&asked[1].1, opened));
+    assert!(answer.starts_with("client < ") && answer.contains(r#""tools":{}"#), "{answer}");
+
+    let mut router = self::opened(&["a", "b"], &["{}", "{}"]);
+    router.capabilities[0] = None;
+    let (id, _) = router.reopening(0, &message(INITIALIZE));
+    let answer = server(&mut router, 0, &response(&id, result));
+    assert!(answer.contains("notifications/tools/list_changed"), "{answer}");
+    // A single server that never was open is opened by the client.
+    assert!(!self::router(&["s"]).reopens(0));
+}
+
+#[test]
+fn what_one_client_stored_is_not_listed_for_another() {
+    let receipts = {
+        use overspill::{ToolCall, ToolReturn};
+        let reducer = reducer(Config::default());
+        let text = "line\n".repeat(20_000);
+        let call = ToolCall::new("run", "t", "t");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let done = runtime.block_on(reducer.limits().admit(&call, ToolReturn::from(text)));
+        done.receipts().cloned().collect::<Vec<_>>()
+    };
+    for is_shared in [false, true] {
+        let mut router = Router::new(vec!["s".to_owned()], reducer(Config::default()), is_shared);
+        client(&mut router, INITIALIZE);
+        server(&mut router, 0, &response(&Id::of("0"), r#"{"capabilities":{}}"#));
+        router.stored(&receipts);
+        let list = client(&mut router, r#"{"id":1,"method":"resources/list"}"#);
+        assert_eq!(list.contains("overspill://"), !is_shared, "{list}");
+    }
 }
 
 proptest! {
