@@ -10,6 +10,9 @@ use rmcp::model::{CallToolRequestParams, CallToolResult};
 use rmcp::service::{RunningService, ServiceError};
 use rmcp::{RoleClient, ServiceExt};
 use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
 use tokio::task::JoinHandle;
 
 /// No test waits longer: what should come has not.
@@ -114,5 +117,69 @@ pub(crate) async fn read_back(
         if !head.contains("offset=") {
             return whole;
         }
+    }
+}
+
+/// A client that writes and reads messages as they are.
+pub(crate) struct Raw {
+    pub(crate) writer: WriteHalf<DuplexStream>,
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    pub(crate) closing: CancellationToken,
+    pub(crate) served: JoinHandle<Result<(), ProxyError>>,
+    asked: u64,
+}
+
+impl Raw {
+    pub(crate) fn open(proxy: Proxy) -> Self {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(far);
+        let closing = CancellationToken::new();
+        let on_close = closing.clone();
+        let served = tokio::spawn(async move { proxy.serve(input, output, on_close).await });
+        let (reader, writer) = tokio::io::split(near);
+        Self { writer, lines: BufReader::new(reader).lines(), closing, served, asked: 0 }
+    }
+
+    pub(crate) async fn send(&mut self, line: &str) {
+        within(self.writer.write_all(format!("{line}\n").as_bytes())).await.unwrap();
+    }
+
+    pub(crate) async fn tell(&mut self, method: &str, params: Value) {
+        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        self.send(&message.to_string()).await;
+    }
+
+    /// The next message for which that holds.
+    pub(crate) async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let line = within(self.lines.next_line()).await.unwrap().expect("more comes");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if wanted(&message) {
+                return message;
+            }
+        }
+    }
+
+    /// The answer to a request.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.asked += 1;
+        let id = self.asked;
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send(&message.to_string()).await;
+        self.until(|message| message["id"] == id && message.get("method").is_none()).await
+    }
+
+    pub(crate) async fn initialize(&mut self) -> Value {
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": "test", "version": "1" } });
+        let answer = self.ask("initialize", params).await;
+        self.tell("notifications/initialized", json!({})).await;
+        answer
+    }
+
+    /// Ends the session; every server has ended then.
+    pub(crate) async fn close(self) {
+        self.closing.cancel();
+        within(self.served).await.unwrap().unwrap();
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use overspill::store::{BlobName, ByteRange, Slice, Stage, StoreError};
 use overspill::{BoxFuture, Config, Store};
-use overspill_mcp::{CancellationToken, Options, Proxy, Server};
+use overspill_mcp::{CancellationToken, Options, Proxy, Server, Transport};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use crate::client::{Said, connect, proxy, text, within};
+use crate::client::{Raw, Said, connect, proxy, text, within};
 use crate::peer::{lines, process};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,33 +172,90 @@ async fn a_full_disk_fails_no_call_and_loses_nothing_that_nobody_asked_to_cut() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_call_reaches_the_server() {
-    let proxy = proxy(&[("s", process())], "", &Said::default());
-    let (near, far) = tokio::io::duplex(1 << 20);
-    let (input, output) = tokio::io::split(far);
-    let closing = CancellationToken::new();
-    let on_close = closing.clone();
-    let served = tokio::spawn(async move { proxy.serve(input, output, on_close).await });
-    let (reader, mut writer) = tokio::io::split(near);
-    let messages = [
-        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-06-18", "capabilities": {},
-            "clientInfo": { "name": "test", "version": "1" } } }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
-        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "hang" } }),
-        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } }),
-        json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" }),
-    ];
-    for message in messages {
-        writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
-    }
+    let mut client = Raw::open(proxy(&[("s", process())], "", &Said::default()));
+    client.initialize().await;
+    let call = r#"{"jsonrpc":"2.0","id":"h","method":"tools/call","params":{"name":"hang"}}"#;
+    client.send(call).await;
+    client.tell("notifications/cancelled", json!({ "requestId": "h" })).await;
     // The server goes on, and what was cancelled holds nothing up.
-    let mut lines = BufReader::new(reader).lines();
+    assert!(client.ask("ping", json!({})).await["result"].is_object());
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_reads_nothing_does_not_hold_up_the_end() {
+    let deaf = Transport::command("sleep", ["600"]);
+    let mut client = Raw::open(proxy(&[("deaf", deaf)], "", &Said::default()));
+    let text = "x".repeat(1_000_000);
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": "t", "arguments": { "text": text } } });
+    // More than the proxy takes for a server that does not read; the last it reads waits for room.
+    for _ in 0..68 {
+        client.send(&call.to_string()).await;
+    }
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_nothing_does_not_hold_up_the_end() {
+    let mut client = Raw::open(proxy(&[("s", process())], "enabled = false", &Said::default()));
+    client.initialize().await;
+    for id in 0..300 {
+        let call = json!({ "jsonrpc": "2.0", "id": format!("c{id}"), "method": "tools/call",
+            "params": { "name": "lines", "arguments": { "n": 10_000 } } });
+        client.send(&call.to_string()).await;
+    }
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_before_it_is_ready_is_opened_all_the_same() {
+    // It dies between the answer that opens the session and what the client says then, dies at once
+    // the next time, and lives from the third time on.
+    let folder = tempfile::tempdir().unwrap();
+    let script = r#"
+        echo >> "$0/lives"
+        case $(wc -l < "$0/lives") in
+        1) read -r line
+           echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}'
+           exit 1;;
+        2) exit 1;;
+        esac
+        exec "$@""#;
+    let Transport::Command { command, args, .. } = process() else { panic!() };
+    let mut all = vec!["-c".into(), script.into(), folder.path().into(), command.into_os_string()];
+    all.extend(args);
+    let server = Transport::command("sh", all);
+    let mut client = Raw::open(proxy(&[("s", server)], "", &Said::default()));
+    client.initialize().await;
+    let call = json!({ "name": "lines", "arguments": { "n": 1 } });
     loop {
-        let line = within(lines.next_line()).await.unwrap().unwrap();
-        if serde_json::from_str::<Value>(&line).unwrap()["id"] == 3 {
+        // A server that has not heard that the session is open answers nothing.
+        let answer = client.ask("tools/call", call.clone()).await;
+        if let Some(text) = answer["result"]["content"][0]["text"].as_str() {
+            assert_eq!(text, lines(1));
             break;
         }
+        assert!(answer["error"]["message"].as_str().unwrap().contains("s "), "{answer}");
     }
-    closing.cancel();
-    within(served).await.unwrap().unwrap();
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_message_is_answered_with_an_error() {
+    let mut client = Raw::open(proxy(&[("s", process())], "", &Said::default()));
+    client.initialize().await;
+    let ping = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
+    for (line, code, id) in [
+        ("{\"jsonrpc\":", -32700, Value::Null),
+        ("hello", -32700, Value::Null),
+        (r#"{"jsonrpc":"2.0","id":9}"#, -32600, json!(9)),
+        (&format!("[7, {ping}]"), -32600, Value::Null),
+    ] {
+        client.send(line).await;
+        let answer = client.until(|message| message.get("error").is_some()).await;
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(code), &id), "{line}");
+    }
+    client.until(|message| message["id"] == "p").await;
+    client.close().await;
 }

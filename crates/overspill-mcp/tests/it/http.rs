@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::client::{Said, call, proxy, read_back, text, within};
+use crate::client::{Raw, Said, call, proxy, read_back, text, within};
 use crate::peer::{self, lines, process};
 
 /// The proxy, listening.
@@ -99,6 +99,15 @@ async fn who_has_no_business_here_is_refused() {
     assert_eq!(sent(&foreign).await.status(), StatusCode::FORBIDDEN);
     let rebound = [("host", "evil.example"), bearer];
     assert_eq!(sent(&rebound).await.status(), StatusCode::FORBIDDEN);
+    // What begins or ends like a name of the proxy's is none, nor is one of two.
+    for evil in ["[::1].evil.example:80", "localhost:80.evil.example", "127.0.0.1, evil.example"] {
+        assert_eq!(sent(&[("host", evil), bearer]).await.status(), StatusCode::FORBIDDEN, "{evil}");
+        let origin = format!("http://{evil}");
+        let origin = [("origin", origin.as_str()), bearer];
+        assert_eq!(sent(&origin).await.status(), StatusCode::FORBIDDEN, "{evil}");
+    }
+    let twice = [("origin", "http://localhost"), ("origin", "http://evil.example"), bearer];
+    assert_eq!(sent(&twice).await.status(), StatusCode::FORBIDDEN);
     for allowed in [("origin", "http://localhost:3000"), ("host", "proxy.example:8080")] {
         assert_eq!(sent(&[allowed, bearer]).await.status(), StatusCode::OK, "{allowed:?}");
     }
@@ -172,6 +181,79 @@ async fn clients_without_sessions_share_a_server() {
     listening.close().await;
 }
 
+/// The events of a response, one message after another.
+struct Events {
+    response: reqwest::Response,
+    held: String,
+}
+
+impl Events {
+    async fn next(&mut self) -> Value {
+        loop {
+            if let Some((event, rest)) = self.held.split_once("\n\n") {
+                let data = event.lines().find_map(|line| line.strip_prefix("data: "));
+                let message = data.and_then(|data| serde_json::from_str(data).ok());
+                self.held = rest.to_owned();
+                match message {
+                    Some(message) => return message,
+                    None => continue,
+                }
+            }
+            let piece = within(self.response.chunk()).await.unwrap().expect("more comes");
+            self.held.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+}
+
+/// A call of a revision without sessions.
+async fn called(client: &Client, url: &str, tool: &str, arguments: Value) -> Events {
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": tool, "arguments": arguments, "_meta": {
+            "progressToken": "p",
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {} } } });
+    let request = post(client, url, call.to_string()).header("mcp-protocol-version", "2026-07-28");
+    Events { response: within(request.send()).await.unwrap(), held: String::new() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_without_sessions_have_progress_of_their_own() {
+    let listening = listening(proxy(&[("s", process())], "", &Said::default()), defaults()).await;
+    let url = listening.url();
+    let clients = [Client::new(), Client::new()];
+    let mut calls = Vec::new();
+    for (client, note) in clients.iter().zip(["one", "two"]) {
+        // Each tells of itself and then waits, so both are under way with one id and one token.
+        calls.push(
+            called(client, &url, "chatter", json!({ "n": 1, "note": note, "hang": true })).await,
+        );
+    }
+    for (call, note) in calls.iter_mut().zip(["one", "two"]) {
+        let progress = call.next().await;
+        assert_eq!(progress["method"], "notifications/progress", "{progress}");
+        assert_eq!(progress["params"]["progressToken"], "p");
+        assert_eq!(progress["params"]["message"], note);
+    }
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_does_not_read_holds_up_no_other_and_not_the_end() {
+    let said = Said::default();
+    let listening = listening(proxy(&[("s", process())], "", &said), defaults()).await;
+    let (url, deaf, client) = (listening.url(), Client::new(), Client::new());
+    // More than all that lies between can hold.
+    let much = json!({ "n": 3_000, "note": "x".repeat(16_000), "hang": true });
+    let unread = called(&deaf, &url, "chatter", much).await;
+    while !said.all().contains("does not read") {
+        let mut other = called(&client, &url, "lines", json!({ "n": 2 })).await;
+        assert_eq!(other.next().await["result"]["content"][0]["text"], lines(2).as_str());
+    }
+    listening.close().await;
+    drop(unread);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_be_reached_is_told_of() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -231,6 +313,60 @@ async fn a_call_without_a_session_is_cancelled_when_its_client_is_gone() {
         assert_eq!(told["params"]["requestId"], call["id"], "{accept}");
     }
     listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_several_servers_that_comes_later_joins() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let servers =
+        [("here", process()), ("later", Transport::http(format!("http://{address}/mcp")))];
+    let mut client = Raw::open(proxy(&servers, "", &Said::default()));
+    client.initialize().await;
+    peer::over_http_at(TcpListener::bind(address).await.unwrap());
+    client.until(|message| message["method"] == "notifications/tools/list_changed").await;
+    let list = client.ask("tools/list", json!({})).await;
+    let names: Vec<&str> = list["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"here__lines") && names.contains(&"later__lines"), "{names:?}");
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_wants_no_answer_holds_up_no_request() {
+    // It answers requests at once, and takes no notification but the first.
+    async fn answer(body: String) -> axum::response::Response {
+        use axum::response::IntoResponse;
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let method = message["method"].as_str().unwrap_or_default();
+        if method == "notifications/progress" {
+            std::future::pending::<()>().await;
+        }
+        if message.get("id").is_none() {
+            return StatusCode::ACCEPTED.into_response();
+        }
+        let result = match method {
+            "initialize" => json!({ "protocolVersion": "2025-06-18", "capabilities": {} }),
+            _ => json!({}),
+        };
+        let response = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+        ([("content-type", "application/json")], response.to_string()).into_response()
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = axum::Router::new().route("/", axum::routing::post(answer));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let behind = Transport::http(format!("http://{address}/"));
+    let mut client = Raw::open(proxy(&[("s", behind)], "", &Said::default()));
+    client.initialize().await;
+    client.tell("notifications/progress", json!({ "progressToken": 1 })).await;
+    assert!(client.ask("ping", json!({})).await["result"].is_object());
+    client.close().await;
 }
 
 /// A server that breaks off its streams and forgets its sessions.
@@ -306,6 +442,6 @@ async fn what_breaks_off_is_taken_up_and_what_is_forgotten_is_opened_again() {
         let body = within(within(call.send()).await.unwrap().text()).await.unwrap();
         assert!(body.contains(expected), "{name}: {body}");
     }
-    assert!(said.all().contains("it is open again"), "{}", said.all());
+    assert!(said.all().contains("s is open again"), "{}", said.all());
     listening.close().await;
 }

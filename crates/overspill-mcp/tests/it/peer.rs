@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -37,8 +37,17 @@ impl ServerHandler for Peer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = json!({ "type": "object" });
-        let tools =
-            ["lines", "structured", "echo", "die", "garbage", "sleeper", "stubborn", "hang"];
+        let tools = [
+            "lines",
+            "structured",
+            "echo",
+            "die",
+            "garbage",
+            "sleeper",
+            "stubborn",
+            "hang",
+            "chatter",
+        ];
         let tool = |name: &str| {
             let mut tool = json!({ "name": name, "inputSchema": schema });
             if name == "structured" {
@@ -96,6 +105,19 @@ impl ServerHandler for Peer {
                 context.ct.cancelled().await;
                 text("cancelled")
             }
+            "chatter" => {
+                let token = context.meta.get_progress_token().unwrap();
+                let note = arguments["note"].as_str().unwrap();
+                for i in 0..n {
+                    let progress =
+                        ProgressNotificationParam::new(token.clone(), i as f64).with_message(note);
+                    context.peer.notify_progress(progress).await.unwrap();
+                }
+                if arguments["hang"] == true {
+                    context.ct.cancelled().await;
+                }
+                text(n.to_string())
+            }
             other => return Err(ErrorData::invalid_params(format!("no tool {other}"), None)),
         };
         Ok(serde_json::from_value::<CallToolResult>(result).unwrap().into())
@@ -125,14 +147,19 @@ pub(crate) fn process() -> overspill_mcp::Transport {
 
 /// The server over HTTP, at the address that is given back.
 pub(crate) async fn over_http() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    over_http_at(listener);
+    format!("http://{address}/mcp")
+}
+
+/// The server over HTTP, where that listens.
+pub(crate) fn over_http_at(listener: tokio::net::TcpListener) {
     let service: StreamableHttpService<Peer, LocalSessionManager> = StreamableHttpService::new(
         || Ok(Peer),
         Arc::default(),
         StreamableHttpServerConfig::default(),
     );
     let routes = axum::Router::new().nest_service("/mcp", service);
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, routes).await });
-    format!("http://{address}/mcp")
 }
