@@ -300,10 +300,9 @@ impl Keeper {
             let Some(next) = next else { return };
             self.note(&next);
             // It was said when the session was opened again.
-            if !(is_initialized && next.mark == Mark::Initialized) {
-                if lines::write(&mut input, next.text).await.is_err() {
-                    return;
-                }
+            let is_said = is_initialized && next.mark == Mark::Initialized;
+            if !is_said && lines::write(&mut input, next.text).await.is_err() {
+                return;
             }
             if self.queue.is_empty() && input.flush().await.is_err() {
                 return;

@@ -8,7 +8,7 @@ use futures_util::{StreamExt, pin_mut};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use sse_stream::{Sse, SseByteStream};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -95,7 +95,7 @@ impl Connector {
         let closing = connector.session.closing.clone();
         let mut under_way = JoinSet::new();
         // What wants no answer goes one after another, and holds up nothing that does.
-        let (tell, mut told) = mpsc::unbounded_channel::<(Message, ToServer)>();
+        let (tell, mut told) = mpsc::unbounded_channel::<(Message, OwnedSemaphorePermit)>();
         let teller = Arc::clone(&connector);
         under_way.spawn(async move {
             while let Some((message, _)) = told.recv().await {
@@ -111,9 +111,8 @@ impl Connector {
                 Some(_) = under_way.join_next() => continue,
                 () = closing.cancelled() => None,
             };
-            let Some(next) = next else { break };
-            let mark = next.mark;
-            let message = match Message::one(next.text.clone()) {
+            let Some(ToServer { text, mark, room }) = next else { break };
+            let message = match Message::one(text) {
                 Ok(message) => message,
                 Err(error) => {
                     connector.session.log().say(&error.to_string());
@@ -135,12 +134,12 @@ impl Connector {
                     let connector = Arc::clone(&connector);
                     under_way.spawn(async move {
                         connector.ask(message).await;
-                        drop(next);
+                        drop(room);
                     });
                 }
                 _ => {
                     // It is there as long as this runs.
-                    let _ = tell.send((message, next));
+                    let _ = tell.send((message, room));
                 }
             }
         }

@@ -22,8 +22,8 @@ pub(crate) const STALL: Duration = Duration::from_secs(30);
 pub(crate) struct ToServer {
     pub(crate) text: String,
     pub(crate) mark: Mark,
-    /// What it takes of the room, as long as it is not written.
-    _room: Option<OwnedSemaphorePermit>,
+    /// What it takes of the room, as long as it is held.
+    pub(crate) room: OwnedSemaphorePermit,
 }
 
 /// The way to one server.
@@ -68,11 +68,9 @@ impl Lane {
             }
         };
         self.is_stalled.store(room.is_none(), Ordering::Relaxed);
-        if room.is_none() {
-            return Err(Stalled(text));
-        }
+        let Some(room) = room else { return Err(Stalled(text)) };
         // It is closed only when the session is.
-        let _ = self.queue.send(ToServer { text, mark, _room: room });
+        let _ = self.queue.send(ToServer { text, mark, room });
         Ok(())
     }
 }

@@ -466,8 +466,7 @@ impl Router {
 
     /// Whether the call was not made yet, and is not made at all.
     fn is_dropped(&mut self, id: &Id) -> bool {
-        let is_it = |(key, call): (&(usize, Id), &Call)| key.1 == *id && call.is_held;
-        let held = self.calls.iter().map(|(key, call)| (key, call)).find(|it| is_it(*it));
+        let held = self.calls.iter().find(|((_, of), call)| of == id && call.is_held);
         let Some(key) = held.map(|(key, _)| key.clone()) else { return false };
         self.calls.remove(&key);
         true
@@ -581,21 +580,21 @@ impl Router {
         let was_cancelled = self.forget_cancelled(server, &id);
         match (call.what, call.client) {
             (What::Part { gather, late }, _) => {
-                self.part_response(gather, late, server, message, was_cancelled)
+                self.part_response(gather, late, server, &message, was_cancelled)
             }
             (What::Reopened, _) => self.reopened(server, &message),
             (_, None) => Vec::new(),
-            (what, Some(_)) => self.fulfilled(server, what, id, message),
+            (what, Some(_)) => self.fulfilled(server, &what, id, message),
         }
     }
 
     /// What becomes of a response that is one server's alone.
-    fn fulfilled(&mut self, server: usize, what: What, id: Id, message: Message) -> Vec<Effect> {
+    fn fulfilled(&mut self, server: usize, what: &What, id: Id, message: Message) -> Vec<Effect> {
         let answers = Some(id.clone());
         let Some(result) = message.result() else {
             return vec![Effect::ToClient { text: message.into_text(), answers, related: None }];
         };
-        let text = match &what {
+        let text = match what {
             What::Reduce(job) => {
                 self.note_task(server, job, result);
                 if !self.reducer.passes(job.tool(), result.len()) || long::is_in(result) {

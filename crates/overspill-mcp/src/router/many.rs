@@ -202,7 +202,7 @@ impl Router {
         gather: u64,
         late: Late,
         server: usize,
-        message: Message,
+        message: &Message,
         was_cancelled: bool,
     ) -> Vec<Effect> {
         let is_late = !self.gathers.contains_key(&gather);
@@ -239,7 +239,7 @@ impl Router {
     }
 
     /// One of those that were asked has it; nothing more is wanted of the others.
-    fn first(&mut self, gather: u64, server: usize, message: Message) -> Vec<Effect> {
+    fn first(&mut self, gather: u64, server: usize, message: &Message) -> Vec<Effect> {
         let mut effects = self.cancel_parts(gather, "another server has answered");
         let Some(Gather { id, kind: GatherOf::First { what, .. }, .. }) =
             self.gathers.remove(&gather)
@@ -247,7 +247,7 @@ impl Router {
             return effects;
         };
         if let Ok(message) = Message::one(message.with_id(&id)) {
-            effects.extend(self.fulfilled(server, *what, id, message));
+            effects.extend(self.fulfilled(server, &what, id, message));
         }
         effects
     }
