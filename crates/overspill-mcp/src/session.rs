@@ -249,7 +249,9 @@ impl Session {
     async fn to_server(self: &Arc<Self>, server: usize, text: String, mark: Mark) {
         let Err(Stalled(text)) = self.lanes[server].send(text, mark).await else { return };
         let name = self.router().name(server).to_owned();
-        let why = format!("{name} has not read what it was sent for {} s", STALL.as_secs());
+        let seconds = STALL.as_secs();
+        let why =
+            format!("{name} has not read what it was sent for {seconds} s; this was not passed on");
         self.give_back(server, text, why).await;
     }
 
