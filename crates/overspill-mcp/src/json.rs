@@ -69,6 +69,20 @@ impl<'de: 't, 't> Deserialize<'de> for Members<'t> {
     }
 }
 
+/// The members of an object, each with its key, its value and where both are together; nothing
+/// where it is no object.
+pub(crate) fn placed(object: &str) -> Vec<(String, &str, Range<usize>)> {
+    let mut end = 0;
+    let members = Members::of(object).unwrap_or_default().0;
+    let placed = members.into_iter().map(|(key, value)| {
+        // Between a value and the next key there is no other quote.
+        let start = end + object[end..].find('"').unwrap_or(0);
+        end = span(object, value.get()).end;
+        (key, value.get(), start..end)
+    });
+    placed.collect()
+}
+
 /// The elements of the list that `text` is; `None` where it is no list.
 pub(crate) fn items(text: &str) -> Option<Vec<&str>> {
     let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
@@ -185,6 +199,16 @@ mod tests {
         assert_eq!(members.get("b"), Some("[2,  3]"));
         assert_eq!(&text[span(text, members.get("b").unwrap())], "[2,  3]");
         assert!(Members::of("[1]").is_none());
+    }
+
+    #[test]
+    fn a_member_is_found_with_its_key_however_that_is_spelled() {
+        let text = r#"{ "a\"b" : "c\"" ,"\u0061":[{"x":1}], "":2 }"#;
+        let found: Vec<(String, &str)> =
+            placed(text).into_iter().map(|(key, _, at)| (key, &text[at])).collect();
+        let expected =
+            [("a\"b", r#""a\"b" : "c\"""#), ("a", r#""\u0061":[{"x":1}]"#), ("", r#""":2"#)];
+        assert_eq!(found, expected.map(|(key, member)| (key.to_owned(), member)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64, HEXLOWER};
 
 /// From so many bytes on, a line goes to disk. What is shorter is quicker in memory, where it takes
 /// about three times as much while it is reduced.
@@ -182,7 +182,10 @@ impl Long {
 
     /// Hands out a literal as it is spelled, quotes included, in pieces.
     pub(crate) fn pieces(&self, n: usize) -> impl Iterator<Item = io::Result<Vec<u8>>> + '_ {
-        let span = self.literals.get(n).cloned().unwrap_or(0..0);
+        self.read(self.literals.get(n).cloned().unwrap_or(0..0))
+    }
+
+    fn read(&self, span: Range<u64>) -> impl Iterator<Item = io::Result<Vec<u8>>> + '_ {
         let mut at = span.start;
         std::iter::from_fn(move || {
             let len = (span.end.saturating_sub(at)).min(PIECE as u64) as usize;
@@ -193,6 +196,37 @@ impl Long {
             let read = self.file.read_exact_at(&mut piece, at);
             at += len as u64;
             Some(read.map(|()| piece))
+        })
+    }
+
+    /// Hands out the text of a literal in pieces.
+    pub(crate) fn text(&self, n: usize) -> impl Iterator<Item = Result<Vec<u8>, Broken>> + '_ {
+        let literal = self.literals.get(n).cloned().unwrap_or(0..2);
+        let mut pieces = self.read(literal.start + 1..literal.end - 1);
+        let mut unescape = Some(Unescape::default());
+        std::iter::from_fn(move || match pieces.next() {
+            Some(Ok(piece)) => Some(unescape.as_mut()?.push(&piece)),
+            Some(Err(_)) => Some(Err(Broken::Disk)),
+            None => unescape.take()?.finish().err().map(Err),
+        })
+    }
+
+    /// Hands out what a literal is the base64 of, in pieces.
+    pub(crate) fn base64(&self, n: usize) -> impl Iterator<Item = Result<Vec<u8>, Broken>> + '_ {
+        let mut texts = self.text(n);
+        let mut pending = Vec::new();
+        std::iter::from_fn(move || {
+            let whole = match texts.next() {
+                Some(Ok(text)) => {
+                    pending.extend(text);
+                    let behind = pending.split_off(pending.len() - pending.len() % 4);
+                    std::mem::replace(&mut pending, behind)
+                }
+                Some(Err(error)) => return Some(Err(error)),
+                None if pending.is_empty() => return None,
+                None => std::mem::take(&mut pending),
+            };
+            Some(BASE64.decode(&whole).map_err(|_| Broken::NotThat))
         })
     }
 
@@ -283,13 +317,19 @@ pub(crate) struct Unescape {
     pending: Vec<u8>,
 }
 
-/// A literal that is no text: half a surrogate pair, or an escape that JSON does not have.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotText;
+/// Why something on disk cannot be read as what it was taken for.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// It is no text, since it has half a surrogate pair or an escape that JSON does not have; or
+    /// it is no base64.
+    NotThat,
+    /// The disk cannot be read.
+    Disk,
+}
 
 impl Unescape {
     /// The text of the next piece, without the literal's quotes.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, NotText> {
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, Broken> {
         let joined;
         let mut rest = if self.pending.is_empty() {
             piece
@@ -319,14 +359,14 @@ impl Unescape {
     }
 
     /// The end of the literal.
-    pub(crate) fn finish(&self) -> Result<(), NotText> {
-        if self.pending.is_empty() { Ok(()) } else { Err(NotText) }
+    pub(crate) fn finish(&self) -> Result<(), Broken> {
+        if self.pending.is_empty() { Ok(()) } else { Err(Broken::NotThat) }
     }
 }
 
 /// The character of the escape at the beginning of `bytes`, and the escape's length; `None` where
 /// more bytes are needed to tell.
-fn escape(bytes: &[u8]) -> Option<Result<(char, usize), NotText>> {
+fn escape(bytes: &[u8]) -> Option<Result<(char, usize), Broken>> {
     let simple = |char| Some(Ok((char, 2)));
     match bytes.get(1)? {
         b'n' => simple('\n'),
@@ -337,20 +377,20 @@ fn escape(bytes: &[u8]) -> Option<Result<(char, usize), NotText>> {
         b'u' => {
             let high = match unit(bytes.get(2..6)?) {
                 Some(unit) => unit,
-                None => return Some(Err(NotText)),
+                None => return Some(Err(Broken::NotThat)),
             };
             if !(0xd800..0xdc00).contains(&high) {
-                return Some(char::from_u32(high).map(|char| (char, 6)).ok_or(NotText));
+                return Some(char::from_u32(high).map(|char| (char, 6)).ok_or(Broken::NotThat));
             }
             if bytes.get(6)? != &b'\\' || bytes.get(7)? != &b'u' {
-                return Some(Err(NotText));
+                return Some(Err(Broken::NotThat));
             }
             let low = unit(bytes.get(8..12)?).filter(|low| (0xdc00..0xe000).contains(low));
             let joined = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
-            Some(joined.and_then(char::from_u32).map(|char| (char, 12)).ok_or(NotText))
+            Some(joined.and_then(char::from_u32).map(|char| (char, 12)).ok_or(Broken::NotThat))
         }
         &plain @ (b'"' | b'\\' | b'/') => simple(char::from(plain)),
-        _ => Some(Err(NotText)),
+        _ => Some(Err(Broken::NotThat)),
     }
 }
 

@@ -485,6 +485,12 @@ impl Router {
             return effects;
         }
         let answers = Some(id.clone());
+        if let What::Reduce(job @ (Job::Tool(_) | Job::Task(_))) = &call.what
+            && let Some(error) = message.error()
+            && (!self.reducer.passes(job.tool(), error.len()) || long::is_in(error))
+        {
+            return vec![Effect::Reduce { answers: id, job: job.clone(), message }];
+        }
         let Some(result) = message.result() else {
             return vec![Effect::ToClient { text: message.into_text(), answers, related: None }];
         };

@@ -278,22 +278,28 @@ impl Session {
 
     /// The message with its result reduced; `None` where it passes as it came.
     async fn reduced(&self, message: &Message, job: &Job, long: Option<&Long>) -> Option<String> {
-        let result = message.result()?;
-        let Reduced { result: reduced, receipts, warnings } = match job {
-            Job::Tool(tool) => self.reducer.tool_result(tool, result, long).await,
-            Job::Resource => self.reducer.resource_result(result).await,
-            Job::Task(tool) => match Members::of(result)?.some("result") {
-                Some(inner) => {
-                    let mut reduced = self.reducer.tool_result(tool, inner, long).await;
-                    reduced.result = reduced.result.map(|new| {
-                        let mut edits = Edits::default();
-                        edits.replace_part(result, inner, new);
-                        edits.apply(result)
-                    });
-                    reduced
-                }
-                None => self.reducer.tool_result(tool, result, long).await,
-            },
+        let reducer = &self.reducer;
+        let Reduced { result: reduced, receipts, warnings } = match (job, message.result()) {
+            (Job::Tool(tool) | Job::Task(tool), None) => {
+                reducer.tool_error(tool, message.error()?, long).await
+            }
+            (Job::Resource, None) => return None,
+            (Job::Tool(tool), Some(result)) => reducer.tool_result(tool, result, long).await,
+            (Job::Resource, Some(result)) => reducer.resource_result(result, long).await,
+            (Job::Task(tool), Some(result)) => {
+                let members = Members::of(result).unwrap_or_default();
+                let (inner, mut reduced) = match (members.some("result"), members.some("error")) {
+                    (Some(inner), _) => (inner, reducer.tool_result(tool, inner, long).await),
+                    (None, Some(inner)) => (inner, reducer.tool_error(tool, inner, long).await),
+                    (None, None) => (result, reducer.tool_result(tool, result, long).await),
+                };
+                reduced.result = reduced.result.map(|new| {
+                    let mut edits = Edits::default();
+                    edits.replace_part(result, inner, new);
+                    edits.apply(result)
+                });
+                reduced
+            }
         };
         for warning in warnings {
             self.log.say(&warning);
