@@ -220,6 +220,8 @@ pub(crate) fn response(id: &Id, result: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{result}}}", id.as_json())
 }
 
+/// JSON-RPC's code for what is no JSON.
+pub(crate) const NOT_JSON: i32 = -32700;
 /// JSON-RPC's code for what is unknown as a method.
 pub(crate) const METHOD_NOT_FOUND: i32 = -32601;
 /// JSON-RPC's code for parameters that make no sense.

@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use crate::child::Keeper;
 use crate::http_client::{self, Connector};
 use crate::lines;
-use crate::long::Longs;
 use crate::reduce::Reducer;
 use crate::router::Router;
 use crate::server::{Server, Transport};
@@ -195,8 +194,7 @@ impl Proxy {
     {
         let (client, outgoing) = mpsc::channel(QUEUE);
         let opened = self.open(client);
-        let mut writer =
-            tokio::spawn(write_all(outgoing, output, Arc::clone(&opened.session.longs)));
+        let mut writer = tokio::spawn(write_all(outgoing, output));
         let mut input = BufReader::with_capacity(BUFFER, input);
         let mut wrote = None;
         let read = loop {
@@ -209,7 +207,8 @@ impl Proxy {
                 line = lines::read(&mut input) => line,
             };
             match line {
-                Ok(Some(line)) => opened.session.client_said(line).await,
+                Ok(Some(Ok(line))) => opened.session.client_said(line).await,
+                Ok(Some(Err(line))) => opened.session.client_said_no_text(line).await,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
@@ -255,12 +254,11 @@ impl Opened {
 async fn write_all<W: AsyncWrite + Unpin>(
     mut outgoing: mpsc::Receiver<Outgoing>,
     output: W,
-    longs: Arc<Longs>,
 ) -> io::Result<()> {
     let mut output = BufWriter::with_capacity(BUFFER, output);
     while let Some(next) = outgoing.recv().await {
-        if let Outgoing::Message { text, .. } = next {
-            lines::write_long(&mut output, text, &longs).await?;
+        if let Outgoing::Message { text, long, .. } = next {
+            lines::write_long(&mut output, text, long.as_deref()).await?;
         }
         if outgoing.is_empty() {
             output.flush().await?;

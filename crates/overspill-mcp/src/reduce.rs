@@ -8,12 +8,13 @@
 //! protocol has faces too: its message, and the data beside it.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use data_encoding::BASE64;
 use overspill::measure::Unit;
-use overspill::store::{PartName, Store};
+use overspill::store::{Deposit, PartName, Store, StoreError, Survey};
 use overspill::{
     Action, Admitted, Band, Bands, Config, Media, Payload, PolicyError, Receipt, Summarizer,
     ToolCall, ToolOutputLimits, ToolReturn, Warning,
@@ -218,6 +219,29 @@ impl Reducer {
             return Reduced::passed();
         }
         self.faces(TOOL, result, long, Faces::of_contents).await
+    }
+
+    /// Stores bytes that no view is made of.
+    pub(crate) async fn keep(
+        &self,
+        tool: &str,
+        pieces: impl Iterator<Item = io::Result<Vec<u8>>> + Send,
+    ) -> Result<Receipt, StoreError> {
+        let call = ToolCall::new(self.run.as_str(), tool, tool);
+        let unreadable = |error| StoreError::Unavailable {
+            doing: "be given what lies on disk".to_owned(),
+            source: Box::new(error),
+        };
+        let mut deposit = Deposit::open(&self.store).await?;
+        let mut survey = Survey::new();
+        for piece in pieces {
+            let piece = piece.map_err(unreadable)?;
+            survey.push(&piece, &mut |_| {});
+            deposit.append(piece.into()).await?;
+            deposit.append_rows(&survey.take_rows()).await?;
+        }
+        let surveyed = survey.finish(&mut |_| {});
+        deposit.commit(&call, PartName::Value(0), "application/octet-stream", surveyed).await
     }
 
     /// Whether an error is short enough to be kept whole.

@@ -521,12 +521,25 @@ impl Router {
     /// Some servers answer `52` under `"52"`, or the reverse. That counts where no call waits under
     /// the very id, and the response then takes the call's.
     fn answered(&mut self, server: usize, id: Id, message: Message) -> Option<(Id, Call, Message)> {
-        if let Some(call) = self.calls.remove(&(server, id.clone())) {
+        let own = self.waiting(server, &id)?;
+        let call = self.calls.remove(&(server, own.clone()))?;
+        if own == id {
             return Some((id, call, message));
         }
-        let ((_, own), call) = self.calls.remove_entry(&(server, id.other_type()?))?;
         let message = Message::one(message.with_id(&own)).ok()?;
         Some((own, call, message))
+    }
+
+    /// The id of the call that waits for a response under `id`, as it was spelled.
+    pub(crate) fn waiting(&self, server: usize, id: &Id) -> Option<Id> {
+        let of = |id: Id| self.calls.get_key_value(&(server, id)).map(|((_, own), _)| own.clone());
+        of(id.clone()).or_else(|| of(id.other_type()?))
+    }
+
+    /// Whether a response is a part of what several servers answer together.
+    pub(crate) fn is_gathered(&self, server: usize, id: &Id) -> bool {
+        let call = self.waiting(server, id).and_then(|id| self.calls.get(&(server, id)));
+        matches!(call, Some(Call { what: What::Part { .. }, .. }))
     }
 
     /// Asks the next server where one does not know.

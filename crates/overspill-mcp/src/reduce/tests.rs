@@ -317,7 +317,7 @@ fn an_error_that_is_none_is_stored_whole() {
 fn spooled(line: &str) -> (String, Long) {
     let mut spool = Spool::new().unwrap();
     spool.push(line.as_bytes()).unwrap();
-    spool.finish()
+    spool.finish().unwrap()
 }
 
 #[test]

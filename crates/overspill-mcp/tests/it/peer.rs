@@ -22,6 +22,15 @@ pub(crate) fn lines(n: u64) -> String {
     (0..n).map(|i| format!("line {i} of a long result\n")).collect()
 }
 
+/// An answer with so many bytes of text, one of which no text has.
+pub(crate) fn broken(id: &str, n: u64) -> Vec<u8> {
+    let head = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{}"#,
+        "x".repeat(n as usize)
+    );
+    [head.as_bytes(), b"\xff\"}]}}\n"].concat()
+}
+
 fn text(text: impl Into<String>) -> Value {
     json!({ "content": [{ "type": "text", "text": text.into() }] })
 }
@@ -37,8 +46,18 @@ impl ServerHandler for Peer {
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let schema = json!({ "type": "object" });
-        let tools =
-            ["lines", "structured", "echo", "die", "garbage", "sleeper", "stubborn", "hang"];
+        let tools = [
+            "lines",
+            "structured",
+            "echo",
+            "die",
+            "garbage",
+            "broken",
+            "refuse",
+            "sleeper",
+            "stubborn",
+            "hang",
+        ];
         let tool = |name: &str| {
             let mut tool = json!({ "name": name, "inputSchema": schema });
             if name == "structured" {
@@ -74,6 +93,17 @@ impl ServerHandler for Peer {
                 out.write_all(b"Listening on port 80\n\xff\xfe\n{\"half\": \n").unwrap();
                 out.flush().unwrap();
                 text("done")
+            }
+            "broken" => {
+                let id = serde_json::to_string(&context.id).unwrap();
+                let mut out = std::io::stdout().lock();
+                out.write_all(&broken(&id, n)).unwrap();
+                out.flush().unwrap();
+                text("done")
+            }
+            "refuse" => {
+                let data = json!({ "rows": (0..n).collect::<Vec<_>>() });
+                return Err(ErrorData::internal_error(lines(n), Some(data)));
             }
             "sleeper" => {
                 #[expect(clippy::zombie_processes, reason = "that it outlives this is the point")]
