@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::child::Keeper;
 use crate::http_client::{self, Connector};
 use crate::lines;
+use crate::listing;
 use crate::reduce::Reducer;
 use crate::router::Router;
 use crate::server::{Server, Transport};
@@ -104,6 +105,17 @@ pub enum ProxyError {
         /// The name.
         name: String,
     },
+    /// A tool of one server could have the name that a tool of another has.
+    #[error(
+        "tools of the servers {name:?} and {other:?} could get the same names, since what stands \
+         before those of {other:?} begins with \"{name}__\"; name one of the two differently"
+    )]
+    AlikeNames {
+        /// The shorter name.
+        name: String,
+        /// The other name.
+        other: String,
+    },
     /// The policy cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -129,8 +141,8 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], and [`ProxyError::Policy`] as for
-    /// [`overspill::limits::Builder::build`].
+    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], [`ProxyError::AlikeNames`], and
+    /// [`ProxyError::Policy`] as for [`overspill::limits::Builder::build`].
     pub fn new(options: Options) -> Result<Self, ProxyError> {
         let Options { servers, config, store, summarizer, run, log } = options;
         if servers.is_empty() {
@@ -139,6 +151,13 @@ impl Proxy {
         for (i, server) in servers.iter().enumerate() {
             if servers[..i].iter().any(|other| other.name == server.name) {
                 return Err(ProxyError::SameName { name: server.name.clone() });
+            }
+            let of = |other: &&Server| listing::could_collide(&other.name, &server.name);
+            if let Some(other) = servers[..i].iter().find(of) {
+                let mut names = [other.name.clone(), server.name.clone()];
+                names.sort_by_key(String::len);
+                let [name, other] = names;
+                return Err(ProxyError::AlikeNames { name, other });
             }
         }
         let summarizer = summarizer.unwrap_or_else(|| Arc::new(NoModel));

@@ -146,6 +146,19 @@ pub(crate) struct Router {
     /// The names of tools on the pages of a list so far.
     tool_names: HashSet<String>,
     shelf: Shelf,
+    /// What was said of servers together, so that it is said once.
+    told: HashSet<(Odd, usize, usize)>,
+    /// What is to be said with the list that is put together.
+    notes: Vec<String>,
+}
+
+/// What is odd about the lists of several servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Odd {
+    /// Two have a resource of one address.
+    SharedAddress,
+    /// One has a tool or prompt whose name is too long with the prefix.
+    LongName,
 }
 
 impl Router {
@@ -174,6 +187,8 @@ impl Router {
             tasks: HashMap::new(),
             tool_names: HashSet::new(),
             shelf: Shelf::default(),
+            told: HashSet::new(),
+            notes: Vec::new(),
         }
     }
 

@@ -1,5 +1,10 @@
 //! Over standard input and output.
 
+use std::sync::Arc;
+
+use overspill::Config;
+use overspill_mcp::{Options, Proxy, Server};
+use overspill_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::client::{Said, connect, handle, proxy, read_back, text, within};
@@ -100,6 +105,27 @@ async fn several_servers_are_one() {
         assert_eq!(whole, lines(5_000), "{tool}");
     }
     connected.close().await;
+}
+
+#[test]
+fn names_of_servers_that_could_give_two_tools_one_name_are_refused() {
+    for (names, is_refused) in [
+        (["git", "git__hub"], true),
+        (["git__hub", "git"], true),
+        (["git", "git_"], true),
+        (["git", "git_hub"], false),
+        (["git__lab", "git__hub"], false),
+    ] {
+        let mut options = Options::new(Config::default(), Arc::new(MemoryStore::default()));
+        options.servers = names
+            .iter()
+            .map(|name| Server { name: (*name).to_owned(), transport: process() })
+            .collect();
+        let refused = Proxy::new(options).err().map(|error| error.to_string());
+        assert_eq!(refused.is_some(), is_refused, "{names:?}");
+        let says = |why: String| names.iter().all(|name| why.contains(&format!("{name:?}")));
+        assert!(refused.is_none_or(says));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
