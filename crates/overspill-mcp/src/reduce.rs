@@ -308,7 +308,9 @@ impl Reducer {
         let call = ToolCall::new(self.run.as_str(), tool, tool);
         let mut edits = Edits::default();
         let mut gone = Vec::new();
-        for mut face in faces.faces.iter().flat_map(|(face, _)| face.each()) {
+        let each = faces.faces.iter().enumerate();
+        for (i, mut face) in each.flat_map(|(i, (face, _))| face.each().map(move |face| (i, face)))
+        {
             let sources = face.sources(whole, long);
             let Some((admitted, source)) = self.stream(&call, long, sources).await else {
                 continue;
@@ -327,7 +329,9 @@ impl Reducer {
             let Some(reduction) = admitted.reductions.first() else { continue };
             let Some(view) = admitted.output.text() else { continue };
             let handle = reduction.receipt.as_ref().map(|receipt| receipt.handle.as_str());
-            face.put(&quote(view), handle, &mut edits, &mut gone);
+            let literal = quote(view);
+            face.put(&literal, handle, &mut edits, &mut gone);
+            faces.put_twin(i, &literal, handle, &mut edits);
             reduced.receipts.extend(admitted.receipts().cloned());
         }
         remove(whole, &gone, &mut edits);
@@ -470,13 +474,14 @@ impl Reduced {
 
 impl Face {
     /// The face as several, each of which lies in one place.
-    fn each(&self) -> Vec<Self> {
+    fn each(&self) -> impl Iterator<Item = Self> {
         let one = |block: &Block| vec![block.clone()];
-        match self {
+        let each: Vec<Self> = match self {
             Self::Texts(blocks) => blocks.iter().map(one).map(Self::Texts).collect(),
             Self::Others(blocks) => blocks.iter().map(one).map(Self::Others).collect(),
             other => vec![other.clone()],
-        }
+        };
+        each.into_iter()
     }
 
     /// Where in `whole` is what leaves with it.
@@ -733,6 +738,13 @@ impl Faces {
         self.push(Face::Rest(members), payload);
     }
 
+    /// Puts the view of a face in the place of what says the same, too.
+    fn put_twin(&self, face: usize, view: &str, handle: Option<&str>, edits: &mut Edits) {
+        if let Some((_, structured)) = self.twin.as_ref().filter(|(twin, _)| *twin == face) {
+            edits.replace(structured.clone(), stand_in(handle, As::Text, view));
+        }
+    }
+
     /// The result with what was reduced in the places of what it was.
     fn edited(&self, result: &str, admitted: &Admitted) -> Reduced {
         let mut edits = Edits::default();
@@ -761,9 +773,7 @@ impl Faces {
             let literal = quote(view);
             let handle = reduction.receipt.as_ref().map(|receipt| receipt.handle.as_str());
             face.put(&literal, handle, &mut edits, &mut gone);
-            if let Some((_, structured)) = self.twin.as_ref().filter(|(twin, _)| *twin == at) {
-                edits.replace(structured.clone(), stand_in(handle, As::Text, &literal));
-            }
+            self.put_twin(at, &literal, handle, &mut edits);
         }
         remove(result, &gone, &mut edits);
         Reduced {

@@ -380,6 +380,26 @@ fn what_lies_on_disk_is_stored_as_what_is_held_in_memory() {
 }
 
 #[test]
+fn what_is_said_twice_on_disk_is_stored_once() {
+    let text = lines(60_000);
+    let literal = quote(&text);
+    for structured in [literal.clone(), format!(r#"{{"result":{literal}}}"#)] {
+        let result = format!(
+            r#"{{"content":[{{"type":"text","text":{literal}}}],"structuredContent":{structured}}}"#
+        );
+        let (skeleton, long) = spooled(&result);
+        let reducer = reducer();
+        let reduced = block_on(reducer.tool_result("t", &skeleton, Some(&long)));
+        assert_eq!(reduced.receipts.len(), 1);
+        let new: Value = serde_json::from_str(&reduced.result.unwrap()).unwrap();
+        let stand_in = &new["structuredContent"];
+        assert_eq!(stand_in["$overspill"], reduced.receipts[0].handle.as_str());
+        assert_eq!((&stand_in["view"], stand_in.get("as")), (&new["content"][0]["text"], None));
+        assert!(payload(&reducer, stand_in["view"].as_str().unwrap()) == text);
+    }
+}
+
+#[test]
 fn what_stays_on_disk_is_never_stored_as_what_stands_for_it() {
     let literal = quote(&lines(60_000));
     let image = format!(r#"{{"type":"image","data":{literal},"mimeType":"image/png"}}"#);

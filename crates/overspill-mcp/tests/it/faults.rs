@@ -11,7 +11,7 @@ use rmcp::service::ServiceError;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use crate::client::{Connected, Said, connect, proxy, text, within};
+use crate::client::{Connected, Said, connect, handle, proxy, text, within};
 use crate::peer::{broken, lines, process};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,7 +37,7 @@ async fn garbage_among_messages_is_skipped() {
 
 /// The bytes of what is stored under a handle that a text names.
 async fn exactly(connected: &Connected, text: &str, bytes: usize) -> Vec<u8> {
-    let handle = text.split_once("stored as ").unwrap().1.split(';').next().unwrap();
+    let handle = text.split_once("stored as ").unwrap().1.split([';', ']']).next().unwrap();
     let mut whole = Vec::new();
     while whole.len() < bytes {
         let uri = format!("overspill://{handle}?bytes={}-", whole.len());
@@ -108,6 +108,60 @@ async fn a_long_error_of_the_protocol_is_stored_and_read_back_whole() {
         assert!(whole == rows.as_bytes());
     }
     connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_part_of_a_result_is_too_long_for_the_client() {
+    let proxy = proxy(&[("s", process())], "", &Said::default());
+    let (near, far) = tokio::io::duplex(1 << 20);
+    let (input, output) = tokio::io::split(far);
+    let closing = CancellationToken::new();
+    let served = tokio::spawn(async move { proxy.serve(input, output, closing).await });
+    let (reader, mut writer) = tokio::io::split(near);
+    let mut lines = BufReader::new(reader).lines();
+    let mut ask = async |id: usize, method: &str, params: Value| {
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        loop {
+            let line = within(lines.next_line()).await.unwrap().unwrap();
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            if answer["id"] == id {
+                return (answer, line.len());
+            }
+        }
+    };
+    let client = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" } });
+    ask(0, "initialize", client).await;
+    let mut id = 0;
+    for n in [20_000, 20_000_000] {
+        for (result, at) in [
+            (r#"{"toolResult":"LONG"}"#, "/toolResult/view"),
+            (r#"{"content":[],"rows":{"a":["LONG"]}}"#, "/rows/view"),
+            (r#"{"content":"LONG"}"#, "/content/0/text"),
+            (r#"{"content":[{"type":"new","x":"LONG"}]}"#, "/content/0/text"),
+            (
+                r#"{"content":[{"type":"resource","resource":{"uri":"a:","blob":"LONG"}}]}"#,
+                "/content/0/resource/text",
+            ),
+            (r#"{"content":[],"structuredContent":{"a":"LONG"}}"#, "/structuredContent/view"),
+        ] {
+            id += 1;
+            let arguments = json!({ "name": "raw", "arguments": { "result": result, "n": n } });
+            let (answer, bytes) = ask(id, "tools/call", arguments).await;
+            assert!(bytes < 10_000, "{result}: {bytes}");
+            let view = answer["result"].pointer(at).and_then(Value::as_str);
+            let uri = format!("overspill://{}?bytes=-100", handle(view.unwrap()));
+            id += 1;
+            let (read, _) = ask(id, "resources/read", json!({ "uri": uri })).await;
+            let range = read["result"]["contents"][0]["_meta"]["overspill/range"].as_str();
+            let stored: usize = range.unwrap().rsplit('/').next().unwrap().parse().unwrap();
+            // Base64 of three bytes has four characters.
+            assert!(stored >= n / 4 * 3, "{result}: {range:?}");
+        }
+    }
+    drop((writer, lines));
+    within(served).await.unwrap().unwrap();
 }
 
 fn is_alive(pid: &str) -> bool {

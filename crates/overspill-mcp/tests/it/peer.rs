@@ -53,6 +53,7 @@ impl ServerHandler for Peer {
             "die",
             "garbage",
             "broken",
+            "raw",
             "refuse",
             "sleeper",
             "stubborn",
@@ -98,6 +99,16 @@ impl ServerHandler for Peer {
                 let id = serde_json::to_string(&context.id).unwrap();
                 let mut out = std::io::stdout().lock();
                 out.write_all(&broken(&id, n)).unwrap();
+                out.flush().unwrap();
+                text("done")
+            }
+            // The result as the test spells it, whatever the SDK would make of it.
+            "raw" => {
+                let id = serde_json::to_string(&context.id).unwrap();
+                let result = arguments["result"].as_str().unwrap();
+                let result = result.replace("LONG", &"x".repeat(n as usize));
+                let mut out = std::io::stdout().lock();
+                writeln!(out, r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).unwrap();
                 out.flush().unwrap();
                 text("done")
             }
