@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use data_encoding::{BASE64, HEXLOWER};
 
 /// From so many bytes on, a line goes to disk. What is shorter is quicker in memory, where it takes
-/// about three times as much while it is reduced.
+/// about twice as much while it is reduced.
 pub(crate) const LONG: usize = 16 * 1024 * 1024;
 
 /// Strings longer than this stand outside a skeleton.
