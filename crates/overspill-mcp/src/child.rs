@@ -254,7 +254,13 @@ impl Keeper {
         let mut is_open = false;
         while !is_open {
             let line = lines::read(output).await.map_err(failed)?;
-            let line = line.ok_or("it closed its output before it was ready")?;
+            let line = match line.ok_or("it closed its output before it was ready")? {
+                Ok(line) => line,
+                Err(line) => {
+                    self.session.server_said_no_text(self.server, &self.name, line).await;
+                    continue;
+                }
+            };
             let Ok(message) = Message::one(line.clone()) else {
                 self.session.server_said(self.server, &self.name, line, None).await;
                 continue;
@@ -321,9 +327,12 @@ async fn read_all(
         match lines::read_any(output).await {
             Ok(Some(Line::Whole(line))) => session.server_said(server, name, line, None).await,
             Ok(Some(Line::Long(skeleton, long))) => {
-                session.longs.add(long);
+                // It is there as long as something of it is on its way.
+                let long = session.longs.add(long);
                 session.server_said(server, name, skeleton, None).await;
+                drop(long);
             }
+            Ok(Some(Line::NotText(line))) => session.server_said_no_text(server, name, line).await,
             Ok(None) => return,
             Err(error) => {
                 session.log().say(&format!("{name} cannot be read: {error}"));

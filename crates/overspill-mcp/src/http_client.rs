@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::json::Members;
 use crate::lane::ToServer;
+use crate::long::Raw;
 use crate::message::{INITIALIZED, Id, Kind, Message};
 use crate::revision;
 use crate::router::Mark;
@@ -265,12 +266,21 @@ impl Connector {
             return self.answer_events(response, id, opens).await;
         }
         let challenge = header("www-authenticate");
-        let body = response.text().await.map_err(|error| self.unreachable(&error))?;
+        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let body = match String::from_utf8(body.into()) {
+            Ok(body) => body,
+            Err(error) => {
+                let bytes = Raw::Held(error.into_bytes());
+                self.session.answered_no_text(self.server, &self.name, id, bytes).await;
+                return Ok(());
+            }
+        };
+        let said: String = body.trim().chars().take(SAID).collect();
         let answers = |message: &Message| {
             matches!(message.kind(), Kind::Response { id: Some(of) } if of == id)
                 || (message.error().is_some() && !status.is_success())
         };
-        match Message::parse(body.clone()) {
+        match Message::parse(body) {
             Ok(messages) if messages.iter().any(answers) => {
                 for message in messages {
                     self.pass_on(message, Some(id), opens).await;
@@ -281,7 +291,6 @@ impl Connector {
                 Err(format!("{} answered {status} without an answer", self.name))
             }
             _ => {
-                let said: String = body.trim().chars().take(SAID).collect();
                 let challenge = challenge.map(|text| format!(" ({text})")).unwrap_or_default();
                 Err(format!("{} answered {status}{challenge}: {said}", self.name))
             }

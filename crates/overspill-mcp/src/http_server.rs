@@ -30,6 +30,7 @@ use crate::accept::accept;
 use crate::json::{Edits, Members};
 use crate::lane::STALL;
 use crate::lines;
+use crate::long::Long;
 use crate::message::{Id, Kind, Message, cancelled};
 use crate::proxy::{HURRIED, Opened, Proxy, ProxyError};
 use crate::revision::{self, SESSIONLESS};
@@ -404,13 +405,10 @@ impl Guest {
     }
 
     /// The text with all that its strings stand for: an event is sent in one piece.
-    fn whole(&self, text: String) -> String {
-        let Some(long) = self.session.longs.of(&text) else { return text };
-        let pieces: std::io::Result<Vec<Vec<u8>>> = long.expand(&text).collect();
-        let whole = pieces.ok().and_then(|pieces| String::from_utf8(pieces.concat()).ok());
-        self.session.longs.forget(&long);
-        whole.unwrap_or_else(|| {
-            self.session.log().say("a long message could not be read from disk");
+    fn whole(&self, text: String, long: Option<Arc<Long>>) -> String {
+        let Some(long) = long else { return text };
+        long.whole(&text).unwrap_or_else(|error| {
+            self.session.log().say(&format!("a long message cannot be read from disk: {error}"));
             text
         })
     }
@@ -450,8 +448,8 @@ impl Guest {
 async fn deliver(guest: Weak<Guest>, mut outgoing: mpsc::Receiver<Outgoing>) {
     while let Some(mut next) = outgoing.recv().await {
         let Some(guest) = guest.upgrade() else { return };
-        if let Outgoing::Message { text, answers, related } = &mut next {
-            let whole = guest.whole(std::mem::take(text));
+        if let Outgoing::Message { text, answers, related, long } = &mut next {
+            let whole = guest.whole(std::mem::take(text), long.take());
             *text = guest.led_back(whole, answers.as_ref(), related.as_ref());
         }
         let delivery = guest.streams().route(next);

@@ -11,6 +11,8 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::long::Unescape;
+
 /// The members of an object, in order and with repeated keys.
 #[derive(Debug, Default)]
 pub(crate) struct Members<'t>(Vec<(String, &'t RawValue)>);
@@ -69,6 +71,20 @@ impl<'de: 't, 't> Deserialize<'de> for Members<'t> {
     }
 }
 
+/// The members of an object, each with its key, its value and where both are together; nothing
+/// where it is no object.
+pub(crate) fn placed(object: &str) -> Vec<(String, &str, Range<usize>)> {
+    let mut end = 0;
+    let members = Members::of(object).unwrap_or_default().0;
+    let placed = members.into_iter().map(|(key, value)| {
+        // Between a value and the next key there is no other quote.
+        let start = end + object[end..].find('"').unwrap_or(0);
+        end = span(object, value.get()).end;
+        (key, value.get(), start..end)
+    });
+    placed.collect()
+}
+
 /// The elements of the list that `text` is; `None` where it is no list.
 pub(crate) fn items(text: &str) -> Option<Vec<&str>> {
     let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
@@ -77,11 +93,18 @@ pub(crate) fn items(text: &str) -> Option<Vec<&str>> {
 
 /// The text of a string literal; `None` for anything else, and for half a surrogate pair.
 pub(crate) fn string(literal: &str) -> Option<String> {
-    if !literal.starts_with('"') {
-        return None;
+    let inner = literal.strip_prefix('"')?;
+    if literal.len() < BIG {
+        return serde_json::from_str(literal).ok();
     }
-    serde_json::from_str(literal).ok()
+    let mut unescape = Unescape::default();
+    let text = unescape.push(inner.strip_suffix('"')?.as_bytes()).ok()?;
+    unescape.finish().ok()?;
+    String::from_utf8(text).ok()
 }
+
+/// From so many bytes on, a string is decoded here: serde_json would hold it twice meanwhile.
+const BIG: usize = 64 * 1024;
 
 /// The literal of a text.
 pub(crate) fn quote(text: &str) -> String {
@@ -188,6 +211,16 @@ mod tests {
     }
 
     #[test]
+    fn a_member_is_found_with_its_key_however_that_is_spelled() {
+        let text = r#"{ "a\"b" : "c\"" ,"\u0061":[{"x":1}], "":2 }"#;
+        let found: Vec<(String, &str)> =
+            placed(text).into_iter().map(|(key, _, at)| (key, &text[at])).collect();
+        let expected =
+            [("a\"b", r#""a\"b" : "c\"""#), ("a", r#""\u0061":[{"x":1}]"#), ("", r#""":2"#)];
+        assert_eq!(found, expected.map(|(key, member)| (key.to_owned(), member)));
+    }
+
+    #[test]
     fn edits_touch_nothing_else() {
         let text = r#"{ "a": [ ], "b": [1 ] , "c": {"x":1}}"#;
         let members = Members::of(text).unwrap();
@@ -197,6 +230,23 @@ mod tests {
         edits.add_member(text, members.get("c").unwrap(), "y", "2");
         edits.add_member(text, text, "d", "null");
         assert_eq!(edits.apply(text), r#"{ "a": [ 7], "b": [1 ,7] , "c": {"x":1,"y":2},"d":null}"#);
+    }
+
+    #[test]
+    fn a_big_string_is_what_a_small_one_is() {
+        for text in ["é😀\n\"\\", "plain", "\u{1}"] {
+            for times in [1, BIG] {
+                let text = text.repeat(times);
+                assert!(string(&quote(&text)) == Some(text));
+            }
+        }
+        for padding in ["", &"x".repeat(BIG)] {
+            assert_eq!(string(&format!("\"{padding}\\ud800\"")), None);
+            assert!(
+                string(&format!("\"{padding}\\u00e9\"")).is_some_and(|text| text.ends_with('é'))
+            );
+        }
+        assert_eq!(string(&"7".repeat(BIG)), None);
     }
 
     #[test]

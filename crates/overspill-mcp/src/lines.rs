@@ -1,14 +1,14 @@
 //! Messages as lines, as the stdio transport has them: of any length.
 
-use crate::long::{LONG, Long, Longs, Spool};
+use crate::long::{LONG, Long, NotText, Spool};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Reads the next line that is not empty, without its line end; `None` at the end.
 ///
-/// A line that is no UTF-8 is given as it could be read, for whoever reports it: it is no JSON.
+/// A line that is no UTF-8 is no JSON, and given for whoever reports it.
 pub(crate) async fn read<R: AsyncBufRead + Unpin>(
     reader: &mut R,
-) -> std::io::Result<Option<String>> {
+) -> std::io::Result<Option<Result<String, NotText>>> {
     loop {
         let mut line = Vec::new();
         if reader.read_until(b'\n', &mut line).await? == 0 {
@@ -20,10 +20,12 @@ pub(crate) async fn read<R: AsyncBufRead + Unpin>(
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let line = String::from_utf8(line)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        return Ok(Some(line));
+        return Ok(Some(text(line)));
     }
+}
+
+fn text(line: Vec<u8>) -> Result<String, NotText> {
+    String::from_utf8(line).map_err(|error| error.into_bytes().into())
 }
 
 /// A line of a server.
@@ -33,6 +35,8 @@ pub(crate) enum Line {
     Whole(String),
     /// The skeleton of one that lies on disk.
     Long(String, Long),
+    /// It is no UTF-8.
+    NotText(NotText),
 }
 
 /// Reads as [`read`] does, but what is too long to hold goes to disk, as long as that takes it.
@@ -79,16 +83,19 @@ pub(crate) async fn read_any<R: AsyncBufRead + Unpin>(
             continue;
         }
         if let Some(open) = spool {
-            let (skeleton, long) = open.finish();
-            return Ok(Some(Line::Long(skeleton, long)));
+            return Ok(Some(match open.finish() {
+                Ok((skeleton, long)) => Line::Long(skeleton, long),
+                Err(line) => Line::NotText(line),
+            }));
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             line.clear();
             continue;
         }
-        let line = String::from_utf8(line)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        return Ok(Some(Line::Whole(line)));
+        return Ok(Some(match text(line) {
+            Ok(line) => Line::Whole(line),
+            Err(line) => Line::NotText(line),
+        }));
     }
 }
 
@@ -96,14 +103,13 @@ pub(crate) async fn read_any<R: AsyncBufRead + Unpin>(
 pub(crate) async fn write_long<W: AsyncWrite + Unpin>(
     writer: &mut W,
     message: String,
-    longs: &Longs,
+    long: Option<&Long>,
 ) -> std::io::Result<()> {
-    let Some(long) = longs.of(&message) else { return write(writer, message).await };
+    let Some(long) = long else { return write(writer, message).await };
     let line = one_line(message);
     for piece in long.expand(&line) {
         writer.write_all(&piece?).await?;
     }
-    longs.forget(&long);
     writer.write_all(b"\n").await
 }
 

@@ -65,13 +65,21 @@ pub(crate) fn prefixed(server: &str, name: &str) -> String {
 
 /// The server, by its place in `servers`, and its own name for what is called `name`.
 pub(crate) fn unprefixed<'n>(servers: &[String], name: &'n str) -> Option<(usize, &'n str)> {
-    // A server's name may begin like another's: the longest that fits is meant.
-    let fits = servers.iter().enumerate().filter_map(|(i, server)| {
-        let rest = name.strip_prefix(server.as_str())?.strip_prefix(SEPARATOR)?;
-        Some((server.len(), i, rest))
-    });
-    fits.max_by_key(|(len, ..)| *len).map(|(_, i, rest)| (i, rest))
+    servers.iter().enumerate().find_map(|(i, server)| {
+        Some((i, name.strip_prefix(server.as_str())?.strip_prefix(SEPARATOR)?))
+    })
 }
+
+/// Whether two servers could have tools of one name once they are prefixed: what stands before the
+/// names of one begins with what stands before those of the other.
+pub(crate) fn could_collide(one: &str, other: &str) -> bool {
+    let (one, other) = (prefixed(one, ""), prefixed(other, ""));
+    one.starts_with(&other) || other.starts_with(&one)
+}
+
+/// Characters that a name may have for most clients: those whose models are given it as it is
+/// refuse a longer one.
+pub(crate) const MAX_NAME: usize = 64;
 
 /// The elements of a list in a result, as they are spelled, and where the next page starts.
 pub(crate) fn page(result: &str, list: ListOf) -> (Vec<&str>, Option<String>) {
@@ -247,13 +255,34 @@ fn references(value: &str, depth: usize) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn names_of_servers_that_cannot_collide_are_told_apart(
+            servers in proptest::array::uniform2("[a_]{1,4}"),
+            tools in proptest::array::uniform2("[a_]{0,4}"),
+        ) {
+            let is_clear = !could_collide(&servers[0], &servers[1]);
+            for (i, (server, tool)) in servers.iter().zip(&tools).enumerate() {
+                let name = prefixed(server, tool);
+                if is_clear {
+                    prop_assert_eq!(unprefixed(&servers, &name), Some((i, tool.as_str())));
+                }
+            }
+            let same = prefixed(&servers[0], &tools[0]) == prefixed(&servers[1], &tools[1]);
+            prop_assert!(!(same && is_clear));
+        }
+    }
 
     #[test]
     fn a_name_is_led_back_to_its_server() {
-        let servers = ["git".to_owned(), "git__hub".to_owned()];
+        let servers = ["git".to_owned(), "git_hub".to_owned()];
         assert_eq!(unprefixed(&servers, "git__log"), Some((0, "log")));
-        assert_eq!(unprefixed(&servers, "git__hub__log"), Some((1, "log")));
+        assert_eq!(unprefixed(&servers, "git__hub__log"), Some((0, "hub__log")));
+        assert_eq!(unprefixed(&servers, "git_hub__log"), Some((1, "log")));
         assert_eq!(unprefixed(&servers, "log"), None);
     }
 

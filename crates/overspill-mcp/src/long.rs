@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64, HEXLOWER};
 
 /// From so many bytes on, a line goes to disk. What is shorter is quicker in memory, where it takes
-/// about three times as much while it is reduced.
+/// about twice as much while it is reduced.
 pub(crate) const LONG: usize = 16 * 1024 * 1024;
 
 /// Strings longer than this stand outside a skeleton.
@@ -50,6 +50,7 @@ pub(crate) struct Spool {
     held_from: u64,
     in_string: bool,
     escaped: bool,
+    utf8: Utf8,
 }
 
 impl Spool {
@@ -67,6 +68,7 @@ impl Spool {
             held_from: 0,
             in_string: false,
             escaped: false,
+            utf8: Utf8::default(),
         })
     }
 
@@ -77,6 +79,7 @@ impl Spool {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "a batch is held in memory"));
         }
         self.file.write_all(piece)?;
+        self.utf8.push(piece);
         let mut rest = piece;
         while let Some(&first) = rest.first() {
             let at = self.bytes + (piece.len() - rest.len()) as u64;
@@ -126,20 +129,41 @@ impl Spool {
             self.skeleton.extend_from_slice(&self.held);
             return;
         }
-        let stand_in = stand_in(&self.token, self.literals.len());
+        let literal = self.held_from..end;
+        // What several SDKs say twice, as text and as structured content, is one string.
+        if !self.literals.last().is_some_and(|last| self.are_same(last, &literal)) {
+            self.literals.push(literal);
+        }
+        let stand_in = stand_in(&self.token, self.literals.len() - 1);
         self.skeleton.extend_from_slice(stand_in.as_bytes());
-        self.literals.push(self.held_from..end);
     }
 
-    /// The skeleton, and the line.
-    pub(crate) fn finish(self) -> (String, Long) {
+    fn are_same(&self, one: &Range<u64>, other: &Range<u64>) -> bool {
+        let len = one.end - one.start;
+        len == other.end - other.start
+            && (0..len).step_by(PIECE).all(|at| {
+                let piece = |of: &Range<u64>| {
+                    let mut piece = vec![0; (len - at).min(PIECE as u64) as usize];
+                    self.file.read_exact_at(&mut piece, of.start + at).ok().map(|()| piece)
+                };
+                piece(one).is_some_and(|read| piece(other) == Some(read))
+            })
+    }
+
+    /// The skeleton, and the line; or what there is of a line that is no UTF-8.
+    pub(crate) fn finish(self) -> Result<(String, Long), NotText> {
+        let is_text = self.utf8.is_whole();
         let Self { token, file, bytes, mut skeleton, literals, held, in_string, .. } = self;
         if in_string {
             skeleton.extend_from_slice(&held);
         }
         let skeleton = String::from_utf8(skeleton)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        (skeleton, Long { token, file, bytes, literals })
+        let long = Long { token, file, bytes, literals };
+        match is_text {
+            true => Ok((skeleton, long)),
+            false => Err(NotText { readable: skeleton, bytes: Raw::OnDisk(long) }),
+        }
     }
 
     /// The line so far, in memory after all.
@@ -180,9 +204,8 @@ impl Long {
         found.filter_map(place).collect()
     }
 
-    /// Hands out a literal as it is spelled, quotes included, in pieces.
-    pub(crate) fn pieces(&self, n: usize) -> impl Iterator<Item = io::Result<Vec<u8>>> + '_ {
-        let span = self.literals.get(n).cloned().unwrap_or(0..0);
+    /// Hands out a part of the line in pieces.
+    fn read(&self, span: Range<u64>) -> impl Iterator<Item = io::Result<Vec<u8>>> + '_ {
         let mut at = span.start;
         std::iter::from_fn(move || {
             let len = (span.end.saturating_sub(at)).min(PIECE as u64) as usize;
@@ -193,6 +216,37 @@ impl Long {
             let read = self.file.read_exact_at(&mut piece, at);
             at += len as u64;
             Some(read.map(|()| piece))
+        })
+    }
+
+    /// Hands out the text of a literal in pieces.
+    pub(crate) fn text(&self, n: usize) -> impl Iterator<Item = Result<Vec<u8>, Broken>> + '_ {
+        let literal = self.literals.get(n).cloned().unwrap_or(0..2);
+        let mut pieces = self.read(literal.start + 1..literal.end - 1);
+        let mut unescape = Some(Unescape::default());
+        std::iter::from_fn(move || match pieces.next() {
+            Some(Ok(piece)) => Some(unescape.as_mut()?.push(&piece)),
+            Some(Err(_)) => Some(Err(Broken::Disk)),
+            None => unescape.take()?.finish().err().map(Err),
+        })
+    }
+
+    /// Hands out what a literal is the base64 of, in pieces.
+    pub(crate) fn base64(&self, n: usize) -> impl Iterator<Item = Result<Vec<u8>, Broken>> + '_ {
+        let mut texts = self.text(n);
+        let mut pending = Vec::new();
+        std::iter::from_fn(move || {
+            let whole = match texts.next() {
+                Some(Ok(text)) => {
+                    pending.extend(text);
+                    let behind = pending.split_off(pending.len() - pending.len() % 4);
+                    std::mem::replace(&mut pending, behind)
+                }
+                Some(Err(error)) => return Some(Err(error)),
+                None if pending.is_empty() => return None,
+                None => std::mem::take(&mut pending),
+            };
+            Some(BASE64.decode(&whole).map_err(|_| Broken::NotThat))
         })
     }
 
@@ -207,72 +261,124 @@ impl Long {
         let each = places.into_iter().flat_map(move |(at, n)| {
             let before = text.as_bytes()[from..at.start].to_vec();
             from = at.end;
-            let mut pending = Vec::new();
-            let pieces = self.pieces(n).map(move |piece: io::Result<Vec<u8>>| {
-                piece.map(|piece| readable(&mut pending, piece))
-            });
-            std::iter::once(Ok(before)).chain(pieces)
+            let literal = self.literals.get(n).cloned().unwrap_or(0..0);
+            std::iter::once(Ok(before)).chain(self.read(literal))
         });
         each.chain(std::iter::once(Ok(text.as_bytes()[last..].to_vec())))
     }
+
+    /// The text with every string put back, in memory.
+    pub(crate) fn whole(&self, text: &str) -> io::Result<String> {
+        let pieces: Vec<Vec<u8>> = self.expand(text).collect::<io::Result<_>>()?;
+        String::from_utf8(pieces.concat()).map_err(io::Error::other)
+    }
 }
 
-/// A piece with U+FFFD for what is no UTF-8, as a line that is held has it. What a piece may have
-/// begun waits in `pending`; the quote at the end of a literal ends that too.
-fn readable(pending: &mut Vec<u8>, piece: Vec<u8>) -> Vec<u8> {
-    let bytes = if pending.is_empty() { piece } else { [std::mem::take(pending), piece].concat() };
-    if std::str::from_utf8(&bytes).is_ok() {
-        return bytes;
-    }
-    let mut text = Vec::with_capacity(bytes.len());
-    let mut chunks = bytes.utf8_chunks().peekable();
-    while let Some(chunk) = chunks.next() {
-        text.extend_from_slice(chunk.valid().as_bytes());
-        let wrong = chunk.invalid();
-        let is_begun = std::str::from_utf8(wrong).is_err_and(|error| error.error_len().is_none());
-        if chunks.peek().is_none() && is_begun {
-            *pending = wrong.to_vec();
-        } else if !wrong.is_empty() {
-            text.extend_from_slice("\u{fffd}".as_bytes());
-        }
-    }
-    text
-}
-
-/// The long lines of a session that are on their way.
+/// The long lines of a session that are on their way. Whoever has one on its way keeps it; once
+/// nobody does, it is gone, and its file with it.
 #[derive(Debug, Default)]
-pub(crate) struct Longs(Mutex<HashMap<String, Arc<Long>>>);
+pub(crate) struct Longs(Mutex<HashMap<String, Weak<Long>>>);
 
 impl Longs {
-    fn held(&self) -> MutexGuard<'_, HashMap<String, Arc<Long>>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Weak<Long>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds a line until it is forgotten. One without long strings is all in its skeleton, so
-    /// nobody will ask for it.
-    pub(crate) fn add(&self, long: Long) {
-        if long.literals.is_empty() {
-            return;
-        }
-        self.held().insert(long.token.clone(), Arc::new(long));
+    /// Knows a line as long as somebody has what is given back, or what [`Self::of`] gives.
+    pub(crate) fn add(&self, long: Long) -> Arc<Long> {
+        let long = Arc::new(long);
+        let mut known = self.known();
+        known.retain(|_, long| long.strong_count() > 0);
+        known.insert(long.token.clone(), Arc::downgrade(&long));
+        long
     }
 
     /// The line that strings in this text stand for.
     pub(crate) fn of(&self, text: &str) -> Option<Arc<Long>> {
-        let held = self.held();
-        if held.is_empty() {
+        let known = self.known();
+        if known.is_empty() {
             return None;
         }
         let mut found = memchr::memmem::find_iter(text.as_bytes(), OPENING.as_bytes());
         found.find_map(|at| {
             let token = text[at + OPENING.len()..].split(':').next()?;
-            held.get(token).cloned()
+            known.get(token)?.upgrade()
         })
     }
+}
 
-    /// Forgets a line that has arrived.
-    pub(crate) fn forget(&self, long: &Long) {
-        self.held().remove(&long.token);
+/// A line that is no UTF-8.
+#[derive(Debug)]
+pub(crate) struct NotText {
+    /// It as it can be read, to tell whose it is.
+    pub(crate) readable: String,
+    pub(crate) bytes: Raw,
+}
+
+/// Bytes that are no text, wherever they are.
+#[derive(Debug)]
+pub(crate) enum Raw {
+    Held(Vec<u8>),
+    OnDisk(Long),
+}
+
+impl Raw {
+    /// Hands them out in pieces.
+    pub(crate) fn pieces(self) -> Box<dyn Iterator<Item = io::Result<Vec<u8>>> + Send> {
+        match self {
+            Self::Held(bytes) => Box::new(std::iter::once(Ok(bytes))),
+            Self::OnDisk(long) => {
+                let mut at = 0;
+                Box::new(std::iter::from_fn(move || {
+                    let piece = long.read(at..long.bytes).next();
+                    at += PIECE as u64;
+                    piece
+                }))
+            }
+        }
+    }
+}
+
+impl From<Vec<u8>> for NotText {
+    fn from(bytes: Vec<u8>) -> Self {
+        let readable = String::from_utf8_lossy(&bytes).into_owned();
+        Self { readable, bytes: Raw::Held(bytes) }
+    }
+}
+
+/// Tells whether pieces are UTF-8 together.
+#[derive(Debug, Default)]
+struct Utf8 {
+    /// The beginning of a character whose end has not come yet.
+    begun: Vec<u8>,
+    is_broken: bool,
+}
+
+impl Utf8 {
+    fn push(&mut self, piece: &[u8]) {
+        let mut rest = piece;
+        while !self.begun.is_empty()
+            && !self.is_broken
+            && let Some((first, behind)) = rest.split_first()
+        {
+            self.begun.push(*first);
+            rest = behind;
+            match std::str::from_utf8(&self.begun) {
+                Ok(_) => self.begun.clear(),
+                Err(error) => self.is_broken = error.error_len().is_some(),
+            }
+        }
+        if self.is_broken || rest.is_empty() {
+            return;
+        }
+        if let Err(error) = std::str::from_utf8(rest) {
+            self.is_broken = error.error_len().is_some();
+            self.begun = rest[error.valid_up_to()..].to_vec();
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.is_broken && self.begun.is_empty()
     }
 }
 
@@ -283,13 +389,19 @@ pub(crate) struct Unescape {
     pending: Vec<u8>,
 }
 
-/// A literal that is no text: half a surrogate pair, or an escape that JSON does not have.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NotText;
+/// Why something on disk cannot be read as what it was taken for.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// It is no text, since it has half a surrogate pair or an escape that JSON does not have; or
+    /// it is no base64.
+    NotThat,
+    /// The disk cannot be read.
+    Disk,
+}
 
 impl Unescape {
     /// The text of the next piece, without the literal's quotes.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, NotText> {
+    pub(crate) fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, Broken> {
         let joined;
         let mut rest = if self.pending.is_empty() {
             piece
@@ -319,14 +431,14 @@ impl Unescape {
     }
 
     /// The end of the literal.
-    pub(crate) fn finish(&self) -> Result<(), NotText> {
-        if self.pending.is_empty() { Ok(()) } else { Err(NotText) }
+    pub(crate) fn finish(&self) -> Result<(), Broken> {
+        if self.pending.is_empty() { Ok(()) } else { Err(Broken::NotThat) }
     }
 }
 
 /// The character of the escape at the beginning of `bytes`, and the escape's length; `None` where
 /// more bytes are needed to tell.
-fn escape(bytes: &[u8]) -> Option<Result<(char, usize), NotText>> {
+fn escape(bytes: &[u8]) -> Option<Result<(char, usize), Broken>> {
     let simple = |char| Some(Ok((char, 2)));
     match bytes.get(1)? {
         b'n' => simple('\n'),
@@ -337,20 +449,20 @@ fn escape(bytes: &[u8]) -> Option<Result<(char, usize), NotText>> {
         b'u' => {
             let high = match unit(bytes.get(2..6)?) {
                 Some(unit) => unit,
-                None => return Some(Err(NotText)),
+                None => return Some(Err(Broken::NotThat)),
             };
             if !(0xd800..0xdc00).contains(&high) {
-                return Some(char::from_u32(high).map(|char| (char, 6)).ok_or(NotText));
+                return Some(char::from_u32(high).map(|char| (char, 6)).ok_or(Broken::NotThat));
             }
             if bytes.get(6)? != &b'\\' || bytes.get(7)? != &b'u' {
-                return Some(Err(NotText));
+                return Some(Err(Broken::NotThat));
             }
             let low = unit(bytes.get(8..12)?).filter(|low| (0xdc00..0xe000).contains(low));
             let joined = low.map(|low| 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
-            Some(joined.and_then(char::from_u32).map(|char| (char, 12)).ok_or(NotText))
+            Some(joined.and_then(char::from_u32).map(|char| (char, 12)).ok_or(Broken::NotThat))
         }
         &plain @ (b'"' | b'\\' | b'/') => simple(char::from(plain)),
-        _ => Some(Err(NotText)),
+        _ => Some(Err(Broken::NotThat)),
     }
 }
 
@@ -370,30 +482,36 @@ mod tests {
         for piece in line.as_bytes().chunks(piece) {
             spool.push(piece).unwrap();
         }
-        spool.finish()
+        spool.finish().unwrap()
     }
 
     fn expanded(long: &Long, text: &str) -> String {
-        let pieces: io::Result<Vec<Vec<u8>>> = long.expand(text).collect();
-        String::from_utf8(pieces.unwrap().concat()).unwrap()
+        long.whole(text).unwrap()
     }
 
     #[test]
     fn a_skeleton_is_small_and_gives_the_line_back() {
-        let text = quote(&"line \"1\"\n\\ é".repeat(200_000));
+        let text = quote(&format!("{}2", "line \"1\"\n\\ é".repeat(200_000)));
         let short = quote(&"x".repeat(1_000));
-        let line = format!(r#"{{"a":{text},"b":[{short},{text}] , "c": "\"\\"}}"#);
+        let alike = text.replace("2", "3");
+        let line =
+            format!(r#"{{"a":{text},"b":[{short},{text}],"d":{alike},"e":{text} , "c": "\"\\"}}"#);
         for piece in [7_777, 1 << 20, line.len()] {
             let (skeleton, long) = spooled(&line, piece);
             assert!(skeleton.len() < 2_000, "{}", skeleton.len());
-            assert_eq!(long.stand_ins(&skeleton).len(), 2);
+            let stand_ins = long.stand_ins(&skeleton).into_iter();
+            assert_eq!(stand_ins.map(|(_, n)| n).collect::<Vec<_>>(), [0, 0, 1, 2]);
             assert!(expanded(&long, &skeleton) == line);
             let longs = Longs::default();
             assert!(longs.of(&skeleton).is_none());
-            longs.add(long);
-            let long = longs.of(&skeleton).unwrap();
-            longs.forget(&long);
+            let held = longs.add(long);
+            let on_its_way = longs.of(&skeleton).unwrap();
+            drop(held);
+            assert!(longs.of(&skeleton).is_some());
+            drop(on_its_way);
             assert!(longs.of(&skeleton).is_none());
+            longs.add(spooled(&line, piece).1);
+            assert_eq!(longs.known().len(), 1);
         }
     }
 
@@ -416,38 +534,40 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_long_strings_is_not_held() {
-        let (skeleton, long) = spooled(r#"{"a":[1,2],"b":"c"}"#, 5);
-        assert_eq!(skeleton, r#"{"a":[1,2],"b":"c"}"#);
-        let longs = Longs::default();
-        longs.add(long);
-        assert!(longs.held().is_empty());
-    }
-
-    #[test]
-    fn what_is_no_utf_8_in_a_long_string_is_put_back_as_it_can_be_read() {
-        let mut line = b"{\"a\":\"\xff".to_vec();
-        line.extend("é😀".repeat(300_000).bytes());
-        line.extend(b"\xe2\x82 \xf0\x9f\"}");
-        let mut spool = Spool::new().unwrap();
-        spool.push(&line).unwrap();
-        let (skeleton, long) = spool.finish();
-        assert_eq!(long.stand_ins(&skeleton).len(), 1);
-        assert!(expanded(&long, &skeleton) == String::from_utf8_lossy(&line));
+    fn a_line_that_is_no_utf_8_is_told_apart_and_kept() {
+        let text = "x".repeat(LONG);
+        for wrong in [&b"\xff"[..], b"\xe2\x82", b"\xed\xa0\x80", b"\xf0\x9f"] {
+            for line in [
+                [b"{\"id\":1,\"a\":\"", wrong, text.as_bytes(), b"\"}"].concat(),
+                [b"{\"id\":1,\"a\":\"", text.as_bytes(), b"\"}", wrong].concat(),
+                [b"{\"id\":1,\"a\":\"", wrong, b"\"}"].concat(),
+                [b"[{\"a\":\"", wrong, text.as_bytes(), b"\"}]"].concat(),
+            ] {
+                let read = tokio::runtime::Builder::new_current_thread()
+                    .build()
+                    .unwrap()
+                    .block_on(crate::lines::read_any(&mut line.as_slice()));
+                let Ok(Some(crate::lines::Line::NotText(read))) = read else { panic!("{wrong:?}") };
+                assert!(read.readable.contains(r#""a":""#));
+                let pieces: io::Result<Vec<Vec<u8>>> = read.bytes.pieces().collect();
+                assert!(pieces.unwrap().concat() == line);
+            }
+        }
     }
 
     proptest! {
         #[test]
-        fn pieces_are_read_as_the_whole_is(
-            bytes in proptest::collection::vec(
-                prop_oneof![any::<u8>(), Just(0xf0), Just(0x9f), Just(0xe2), Just(0x82)], 0..40),
+        fn pieces_are_text_where_the_whole_is(
+            bytes in prop_oneof![
+                proptest::collection::vec(
+                    prop_oneof![any::<u8>(), Just(0xf0), Just(0x9f), Just(0xe2), Just(0x82)], 0..12),
+                "[aé😀\u{ffff}]{0,12}".prop_map(String::into_bytes),
+            ],
             piece in 1..9_usize,
         ) {
-            let literal = [b"\"", bytes.as_slice(), b"\""].concat();
-            let mut pending = Vec::new();
-            let pieces = literal.chunks(piece).map(|piece| readable(&mut pending, piece.to_vec()));
-            let read = pieces.collect::<Vec<_>>().concat();
-            prop_assert_eq!(String::from_utf8(read).unwrap(), String::from_utf8_lossy(&literal));
+            let mut utf8 = Utf8::default();
+            bytes.chunks(piece).for_each(|piece| utf8.push(piece));
+            prop_assert_eq!(utf8.is_whole(), std::str::from_utf8(&bytes).is_ok());
         }
     }
 

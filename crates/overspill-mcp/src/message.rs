@@ -251,7 +251,7 @@ pub(crate) fn response(id: &Id, result: &str) -> String {
 }
 
 /// JSON-RPC's code for what is no JSON.
-const NOT_JSON: i32 = -32700;
+pub(crate) const NOT_JSON: i32 = -32700;
 /// JSON-RPC's code for JSON that is no message.
 const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC's code for what is unknown as a method.

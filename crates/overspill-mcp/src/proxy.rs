@@ -18,7 +18,7 @@ use crate::child::Keeper;
 use crate::http_client::{self, Connector};
 use crate::lane::Lane;
 use crate::lines;
-use crate::long::Longs;
+use crate::listing;
 use crate::reduce::Reducer;
 use crate::router::Router;
 use crate::server::{Server, Transport};
@@ -113,6 +113,17 @@ pub enum ProxyError {
         /// The name.
         name: String,
     },
+    /// A tool of one server could have the name that a tool of another has.
+    #[error(
+        "tools of the servers {name:?} and {other:?} could get the same names, since what stands \
+         before those of {other:?} begins with \"{name}__\"; name one of the two differently"
+    )]
+    AlikeNames {
+        /// The shorter name.
+        name: String,
+        /// The other name.
+        other: String,
+    },
     /// The policy cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -138,8 +149,8 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], and [`ProxyError::Policy`] as for
-    /// [`overspill::limits::Builder::build`].
+    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], [`ProxyError::AlikeNames`], and
+    /// [`ProxyError::Policy`] as for [`overspill::limits::Builder::build`].
     pub fn new(options: Options) -> Result<Self, ProxyError> {
         let Options { servers, config, store, summarizer, run, log } = options;
         if servers.is_empty() {
@@ -148,6 +159,13 @@ impl Proxy {
         for (i, server) in servers.iter().enumerate() {
             if servers[..i].iter().any(|other| other.name == server.name) {
                 return Err(ProxyError::SameName { name: server.name.clone() });
+            }
+            let of = |other: &&Server| listing::could_collide(&other.name, &server.name);
+            if let Some(other) = servers[..i].iter().find(of) {
+                let mut names = [other.name.clone(), server.name.clone()];
+                names.sort_by_key(String::len);
+                let [name, other] = names;
+                return Err(ProxyError::AlikeNames { name, other });
             }
         }
         let summarizer = summarizer.unwrap_or_else(|| Arc::new(NoModel));
@@ -212,8 +230,7 @@ impl Proxy {
     {
         let (client, outgoing) = mpsc::channel(QUEUE);
         let opened = self.open(client, false);
-        let mut writer =
-            tokio::spawn(write_all(outgoing, output, Arc::clone(&opened.session.longs)));
+        let mut writer = tokio::spawn(write_all(outgoing, output));
         let mut input = BufReader::with_capacity(BUFFER, input);
         let mut wrote = None;
         let read = loop {
@@ -231,7 +248,12 @@ impl Proxy {
                 Err(error) => break Err(error),
             };
             tokio::select! {
-                () = opened.session.client_said(line) => {}
+                () = async {
+                    match line {
+                        Ok(line) => opened.session.client_said(line).await,
+                        Err(line) => opened.session.client_said_no_text(line).await,
+                    }
+                } => {}
                 // A server may not read.
                 () = closing.cancelled() => break Ok(()),
                 done = &mut writer => {
@@ -304,12 +326,11 @@ impl Opened {
 async fn write_all<W: AsyncWrite + Unpin>(
     mut outgoing: mpsc::Receiver<Outgoing>,
     output: W,
-    longs: Arc<Longs>,
 ) -> io::Result<()> {
     let mut output = BufWriter::with_capacity(BUFFER, output);
     while let Some(next) = outgoing.recv().await {
-        if let Outgoing::Message { text, .. } = next {
-            lines::write_long(&mut output, text, &longs).await?;
+        if let Outgoing::Message { text, long, .. } = next {
+            lines::write_long(&mut output, text, long.as_deref()).await?;
         }
         if outgoing.is_empty() {
             output.flush().await?;

@@ -1,26 +1,29 @@
 //! A tool's result is one thing with several faces: they are measured together, reduced together,
 //! and stay consistent.
 //!
-//! The blocks of `content` and `structuredContent` go through the policy as the payloads of one
-//! return, the biggest first, until together they are under the band's threshold. What stays
-//! keeps its bytes. Images and sounds pass as such. Where the pieces are many and small, so that
-//! none is worth a marker, all of them leave as one.
+//! The blocks of `content`, `structuredContent` and whatever no revision names go through the
+//! policy as the payloads of one return, the biggest first, until together they are under the
+//! band's threshold. What stays keeps its bytes. Images and sounds pass as such. Where the pieces
+//! are many and small, so that none is worth a marker, all of them leave as one. An error of the
+//! protocol has faces too: its message, and the data beside it.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use data_encoding::BASE64;
 use overspill::measure::Unit;
-use overspill::store::{PartName, Store};
+use overspill::store::{Deposit, PartName, Store, StoreError, Survey};
 use overspill::{
     Action, Admitted, Band, Bands, Config, Media, Payload, PolicyError, Receipt, Summarizer,
     ToolCall, ToolOutputLimits, ToolReturn, Warning,
 };
 
 use crate::handle_argument;
-use crate::json::{Edits, Members, items, packed, quote, span, string};
-use crate::long::{Long, NotText, Unescape};
+use crate::json::{self, Edits, Members, items, packed, quote, span, string};
+use crate::long::{Broken, Long};
+use crate::message::INTERNAL;
 
 /// The policy, as it applies to results of tools.
 pub(crate) struct Reducer {
@@ -42,30 +45,34 @@ pub(crate) struct Reduced {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What became of a string on disk.
-enum Streamed {
-    Admitted(Box<Admitted>),
-    /// It passes as it is.
-    Passed,
-    /// It is no text.
-    NotText,
+/// How something that lies on disk is read.
+#[derive(Debug)]
+enum Source {
+    /// The text of that string.
+    Text(usize),
+    /// What that string is the base64 of.
+    Base64(usize),
+    /// JSON as it is spelled, every string put back.
+    Spelled(String),
 }
 
 /// One thing in a result that can be reduced, and where.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Face {
     /// The texts of adjacent blocks; the first takes the view, the others go.
     Texts(Vec<Block>),
     /// Adjacent blocks that are no texts, such as links, one a line; as `Texts`.
     Others(Vec<Block>),
-    /// The text of an embedded resource.
-    ResourceText(Range<usize>),
+    /// A text in a place of its own: that of an embedded resource, the message of an error.
+    Text(Range<usize>),
     /// The base64 of an embedded resource; the key goes too.
-    ResourceBlob(Range<usize>),
+    Blob { literal: Range<usize>, member: Range<usize> },
     /// It is seen as what it is.
     Media,
-    /// `structuredContent`.
-    Structured(Range<usize>),
+    /// Any other value, such as `structuredContent`; an object takes its place.
+    Value(Range<usize>, As),
+    /// Members of an object, so many that one takes the place of all.
+    Rest(Vec<Range<usize>>),
 }
 
 /// A block of the content.
@@ -178,163 +185,192 @@ impl Reducer {
             return Reduced::passed();
         }
         let Some(members) = Members::of(result) else {
-            return self.unreadable(tool, result, long).await;
+            return self.unreadable(tool, result, long, as_result).await;
         };
-        let result_type = members.text("resultType").unwrap_or_default();
-        if matches!(result_type.as_str(), "input_required" | "task")
-            || members.object("task").is_some()
-        {
+        if is_no_result_yet(&members) {
             return Reduced::passed();
         }
         let is_error = members.get("isError") == Some("true");
-        let bytes = long.map_or(result.len() as u64, Long::bytes);
-        if is_error && bytes <= self.config.mcp.max_error {
+        if is_error && self.is_kept(result, long) {
             return Reduced::passed();
         }
-        if let Some(long) = long {
-            let views = self.long_texts(tool, result, &members, long).await;
-            let Some(shorter) = &views.result else { return views };
-            // What stood beside the long texts may be too much all the same.
-            let Reduced { result, receipts, warnings } =
-                Box::pin(self.tool_result(tool, shorter, None)).await;
-            return Reduced {
-                receipts: [views.receipts, receipts].concat(),
-                warnings: [views.warnings, warnings].concat(),
-                result: result.or(views.result),
-            };
+        if members.get("content").is_some_and(|content| !content.starts_with('[')) {
+            return self.unreadable(tool, result, long, as_result).await;
         }
-        let mut faces = Faces::default();
-        if let Some(content) = members.get("content") {
-            faces.content(result, content);
-        }
-        if let Some(structured) = members.some("structuredContent") {
-            faces.structured(result, structured);
-        }
-        self.admit(tool, result, faces).await
+        self.faces(tool, result, long, Faces::of_result).await
     }
 
-    /// Takes what is no result of a tool, or has a key that is no text, as one payload.
-    async fn unreadable(&self, tool: &str, result: &str, long: Option<&Long>) -> Reduced {
-        let bytes = match long {
-            Some(long) => {
-                let pieces: std::io::Result<Vec<Vec<u8>>> = long.expand(result).collect();
-                // A disk that cannot be read now is tried again by whoever writes the message.
-                let Ok(pieces) = pieces else { return Reduced::passed() };
-                pieces.concat()
-            }
-            None => result.as_bytes().to_vec(),
-        };
+    /// Reduces the error that a call of a tool was answered with, which is `error` as JSON.
+    pub(crate) async fn tool_error(&self, tool: &str, error: &str, long: Option<&Long>) -> Reduced {
+        let is_short = self.passes(tool, error.len()) && long.is_none();
+        if is_short || !self.concerns(tool) || self.is_kept(error, long) {
+            return Reduced::passed();
+        }
+        if Members::of(error).is_none() {
+            return self.unreadable(tool, error, long, as_error).await;
+        }
+        self.faces(tool, error, long, Faces::of_error).await
+    }
+
+    /// Reduces the contents of resources that were read.
+    pub(crate) async fn resource_result(&self, result: &str, long: Option<&Long>) -> Reduced {
+        const TOOL: &str = "resources/read";
+        if self.passes(TOOL, result.len()) && (long.is_none() || !self.concerns(TOOL)) {
+            return Reduced::passed();
+        }
+        self.faces(TOOL, result, long, Faces::of_contents).await
+    }
+
+    /// Stores bytes that no view is made of.
+    pub(crate) async fn keep(
+        &self,
+        tool: &str,
+        pieces: impl Iterator<Item = io::Result<Vec<u8>>> + Send,
+    ) -> Result<Receipt, StoreError> {
         let call = ToolCall::new(self.run.as_str(), tool, tool);
-        let value = vec![Payload::Bytes(bytes)];
-        let admitted =
-            self.limits().admit(&call, ToolReturn { value, ..ToolReturn::default() }).await;
-        let view = match admitted.output.value.first() {
-            Some(Payload::Text(view)) if !admitted.reductions.is_empty() => Some(view),
-            _ => None,
+        let unreadable = |error| StoreError::Unavailable {
+            doing: "be given what lies on disk".to_owned(),
+            source: Box::new(error),
         };
-        let of = |view: &String| {
-            format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]}}", quote(view))
+        let mut deposit = Deposit::open(&self.store).await?;
+        let mut survey = Survey::new();
+        for piece in pieces {
+            let piece = piece.map_err(unreadable)?;
+            survey.push(&piece, &mut |_| {});
+            deposit.append(piece.into()).await?;
+            deposit.append_rows(&survey.take_rows()).await?;
+        }
+        let surveyed = survey.finish(&mut |_| {});
+        deposit.commit(&call, PartName::Value(0), "application/octet-stream", surveyed).await
+    }
+
+    /// Whether an error is short enough to be kept whole.
+    fn is_kept(&self, error: &str, long: Option<&Long>) -> bool {
+        long.map_or(error.len() as u64, Long::bytes) <= self.config.mcp.max_error
+    }
+
+    /// Takes as one payload what cannot be taken apart: it is no result or error, or has a key that
+    /// is no text. `wrap` makes one of the view.
+    async fn unreadable(
+        &self,
+        tool: &str,
+        whole: &str,
+        long: Option<&Long>,
+        wrap: fn(&str) -> String,
+    ) -> Reduced {
+        let call = ToolCall::new(self.run.as_str(), tool, tool);
+        let admitted = match long {
+            Some(long) => {
+                let source = [Source::Spelled(whole.to_owned())];
+                match self.stream(&call, long, source).await {
+                    Some((admitted, _)) => *admitted,
+                    None => return Reduced::passed(),
+                }
+            }
+            None => {
+                let value = vec![Payload::Bytes(whole.into())];
+                self.limits().admit(&call, ToolReturn { value, ..ToolReturn::default() }).await
+            }
         };
+        let is_reduced = !admitted.reductions.is_empty();
         Reduced {
-            result: view.map(of),
+            result: admitted.output.text().filter(|_| is_reduced).map(wrap),
             receipts: admitted.receipts().cloned().collect(),
             warnings: admitted.warnings.iter().map(describe).collect(),
         }
     }
 
-    /// Reads the texts that lie on disk through the policy; what stays whole stays there.
-    async fn long_texts(
+    /// Reduces something by its faces: first those that lie on disk, each by itself, then what is
+    /// left, together.
+    async fn faces(
         &self,
         tool: &str,
-        result: &str,
-        members: &Members<'_>,
-        long: &Long,
+        whole: &str,
+        long: Option<&Long>,
+        faces_of: fn(&str) -> Faces,
     ) -> Reduced {
-        let mut reduced = Reduced::passed();
-        let mut texts: Vec<&str> = members.some("structuredContent").into_iter().collect();
-        for block in members.get("content").and_then(items).unwrap_or_default() {
-            let block = Members::of(block).unwrap_or_default();
-            texts.extend(block.get("text"));
-            texts.extend(block.object("resource").and_then(|resource| resource.get("text")));
+        let Some(long) = long else { return self.admit(tool, whole, faces_of(whole)).await };
+        let first = self.on_disk(tool, whole, &faces_of(whole), long).await;
+        let shorter = first.result.as_deref().unwrap_or(whole);
+        let mut faces = faces_of(shorter);
+        faces.leave_on_disk(shorter, long);
+        let Reduced { result, receipts, warnings } = self.admit(tool, shorter, faces).await;
+        Reduced {
+            receipts: [first.receipts, receipts].concat(),
+            warnings: [first.warnings, warnings].concat(),
+            result: result.or(first.result),
         }
+    }
+
+    /// Reads what lies on disk through the policy; what stays whole stays there.
+    async fn on_disk(&self, tool: &str, whole: &str, faces: &Faces, long: &Long) -> Reduced {
+        let mut reduced = Reduced::passed();
         let call = ToolCall::new(self.run.as_str(), tool, tool);
         let mut edits = Edits::default();
-        for text in texts {
-            let start = span(result, text).start;
-            for (at, n) in long.stand_ins(text) {
-                let admitted = match self.stream(&call, long, n, true).await {
-                    Streamed::Admitted(admitted) => Some(admitted),
-                    Streamed::NotText => match self.stream(&call, long, n, false).await {
-                        Streamed::Admitted(admitted) => Some(admitted),
-                        _ => None,
-                    },
-                    Streamed::Passed => None,
-                };
-                let Some(admitted) = admitted else { continue };
-                let warnings = admitted.warnings.iter().map(|warning| match warning {
-                    // It is still there whole.
-                    Warning::MiddleLost { tool } => {
-                        format!("nothing could reduce the output of {tool}: it is in view whole")
-                    }
-                    warning => describe(warning),
-                });
-                reduced.warnings.extend(warnings);
-                if admitted.reductions.is_empty() {
-                    continue;
-                }
-                let Some(view) = admitted.output.text() else { continue };
-                edits.replace(start + at.start..start + at.end, quote(view));
-                reduced.receipts.extend(admitted.receipts().cloned());
+        let mut gone = Vec::new();
+        let each = faces.faces.iter().enumerate();
+        for (i, mut face) in each.flat_map(|(i, (face, _))| face.each().map(move |face| (i, face)))
+        {
+            let sources = face.sources(whole, long);
+            let Some((admitted, source)) = self.stream(&call, long, sources).await else {
+                continue;
+            };
+            if let (Face::Value(_, form), Source::Spelled(_)) = (&mut face, source) {
+                *form = As::Json;
             }
+            let warnings = admitted.warnings.iter().map(|warning| match warning {
+                // It is still there whole.
+                Warning::MiddleLost { tool } => {
+                    format!("nothing could reduce the output of {tool}: it is in view whole")
+                }
+                warning => describe(warning),
+            });
+            reduced.warnings.extend(warnings);
+            let Some(reduction) = admitted.reductions.first() else { continue };
+            let Some(view) = admitted.output.text() else { continue };
+            let handle = reduction.receipt.as_ref().map(|receipt| receipt.handle.as_str());
+            let literal = quote(view);
+            face.put(&literal, handle, &mut edits, &mut gone);
+            faces.put_twin(i, &literal, handle, &mut edits);
+            reduced.receipts.extend(admitted.receipts().cloned());
         }
-        reduced.result = (!edits.is_empty()).then(|| edits.apply(result));
+        remove(whole, &gone, &mut edits);
+        reduced.result = (!edits.is_empty()).then(|| edits.apply(whole));
         reduced
     }
 
-    /// Takes a string on disk through the policy in constant memory: its text, or the literal where
-    /// it is no text.
-    async fn stream(&self, call: &ToolCall, long: &Long, n: usize, decoded: bool) -> Streamed {
-        let mut stream = self.limits().stream(call);
-        let mut unescape = Unescape::default();
-        let mut pieces = long.pieces(n).peekable();
-        let mut is_first = true;
-        while let Some(piece) = pieces.next() {
-            // A disk that cannot be read now is tried again by whoever writes the message.
-            let Ok(mut piece) = piece else { return Streamed::Passed };
-            if decoded {
-                if std::mem::take(&mut is_first) {
-                    piece.remove(0);
+    /// Takes something on disk through the policy in constant memory, read as the first of
+    /// `sources` as which it can be read; `None` where it passes as it is.
+    async fn stream(
+        &self,
+        call: &ToolCall,
+        long: &Long,
+        sources: impl IntoIterator<Item = Source>,
+    ) -> Option<(Box<Admitted>, Source)> {
+        'sources: for source in sources {
+            let mut stream = self.limits().stream(call);
+            let pieces: Box<dyn Iterator<Item = Result<Vec<u8>, Broken>> + Send> = match &source {
+                Source::Text(n) => Box::new(long.text(*n)),
+                Source::Base64(n) => Box::new(long.base64(*n)),
+                Source::Spelled(json) => {
+                    Box::new(long.expand(json).map(|piece| piece.map_err(|_| Broken::Disk)))
                 }
-                if pieces.peek().is_none() {
-                    piece.pop();
-                }
-                match unescape.push(&piece) {
-                    Ok(text) => piece = text,
-                    Err(NotText) => return Streamed::NotText,
+            };
+            for piece in pieces {
+                match piece {
+                    Ok(piece) => {
+                        if stream.push(piece.into()).await.is_some() {
+                            return None;
+                        }
+                    }
+                    Err(Broken::NotThat) => continue 'sources,
+                    // A disk that cannot be read now is tried again by whoever writes the message.
+                    Err(Broken::Disk) => return None,
                 }
             }
-            if stream.push(piece.into()).await.is_some() {
-                return Streamed::Passed;
-            }
+            return Some((Box::new(stream.finish(None).await), source));
         }
-        if decoded && unescape.finish().is_err() {
-            return Streamed::NotText;
-        }
-        Streamed::Admitted(Box::new(stream.finish(None).await))
-    }
-
-    /// Reduces the contents of resources that were read.
-    pub(crate) async fn resource_result(&self, result: &str) -> Reduced {
-        const TOOL: &str = "resources/read";
-        if self.passes(TOOL, result.len()) {
-            return Reduced::passed();
-        }
-        let contents = Members::of(result).and_then(|members| items(members.get("contents")?));
-        let mut faces = Faces::default();
-        for resource in contents.into_iter().flatten() {
-            faces.resource(result, resource);
-        }
-        self.admit(TOOL, result, faces).await
+        None
     }
 
     async fn admit(&self, tool: &str, result: &str, mut faces: Faces) -> Reduced {
@@ -379,8 +415,10 @@ impl Reducer {
         let mut all = Faces { blocks: faces.blocks.clone(), ..Faces::default() };
         all.others(result, texts);
         for (face, _) in &faces.faces {
-            if let Face::Structured(at) = face {
-                all.push(Face::Structured(at.clone()), Payload::Bytes(result[at.clone()].into()));
+            match face {
+                Face::Value(at, _) => all.value(result, &result[at.clone()]),
+                Face::Rest(members) => all.rest(result, members.clone()),
+                _ => {}
             }
         }
         let twin = faces.twin.clone().map(|(_, at)| (0, at));
@@ -434,7 +472,151 @@ impl Reduced {
     }
 }
 
+impl Face {
+    /// The face as several, each of which lies in one place.
+    fn each(&self) -> impl Iterator<Item = Self> {
+        let one = |block: &Block| vec![block.clone()];
+        let each: Vec<Self> = match self {
+            Self::Texts(blocks) => blocks.iter().map(one).map(Self::Texts).collect(),
+            Self::Others(blocks) => blocks.iter().map(one).map(Self::Others).collect(),
+            other => vec![other.clone()],
+        };
+        each.into_iter()
+    }
+
+    /// Where in `whole` is what leaves with it.
+    fn places(&self) -> Vec<Range<usize>> {
+        match self {
+            Self::Texts(blocks) => blocks.iter().map(|block| block.text.clone()).collect(),
+            Self::Others(blocks) => blocks.iter().map(|block| block.block.clone()).collect(),
+            Self::Text(at) | Self::Value(at, _) | Self::Blob { literal: at, .. } => {
+                vec![at.clone()]
+            }
+            Self::Rest(members) => members.clone(),
+            Self::Media => Vec::new(),
+        }
+    }
+
+    /// As what it is read from disk, the best first; nothing where all of it is in memory.
+    fn sources(&self, whole: &str, long: &Long) -> Vec<Source> {
+        let places = self.places();
+        let mut strings = places.iter().flat_map(|at| long.stand_ins(&whole[at.clone()]));
+        let Some((_, n)) = strings.next() else { return Vec::new() };
+        let mut spelled: Vec<&str> = places.iter().map(|at| &whole[at.clone()]).collect();
+        match self {
+            Self::Rest(_) => vec![Source::Spelled(object(&spelled))],
+            Self::Others(_) => vec![Source::Spelled(format!("{}\n", packed(spelled.remove(0))))],
+            Self::Value(_, As::Json) => vec![Source::Spelled(spelled.concat())],
+            Self::Blob { .. } => {
+                vec![Source::Base64(n), Source::Text(n), Source::Spelled(spelled.concat())]
+            }
+            _ => vec![Source::Text(n), Source::Spelled(spelled.concat())],
+        }
+    }
+
+    /// Puts the view, a literal, in its place.
+    fn put(
+        &self,
+        view: &str,
+        handle: Option<&str>,
+        edits: &mut Edits,
+        gone: &mut Vec<Range<usize>>,
+    ) {
+        match self {
+            Self::Texts(blocks) => {
+                let Some((head, rest)) = blocks.split_first() else { return };
+                edits.replace(head.text.clone(), view);
+                gone.extend(rest.iter().map(|block| block.block.clone()));
+            }
+            Self::Others(blocks) => {
+                let Some((head, rest)) = blocks.split_first() else { return };
+                edits.replace(head.block.clone(), format!("{{\"type\":\"text\",\"text\":{view}}}"));
+                gone.extend(rest.iter().map(|block| block.block.clone()));
+            }
+            Self::Text(at) => edits.replace(at.clone(), view),
+            Self::Blob { member, .. } => edits.replace(member.clone(), format!("\"text\":{view}")),
+            Self::Value(at, form) => edits.replace(at.clone(), stand_in(handle, *form, view)),
+            Self::Rest(members) => {
+                let Some((head, rest)) = members.split_first() else { return };
+                let stand_in = stand_in(handle, As::Json, view);
+                edits.replace(head.clone(), format!("{}:{stand_in}", quote(handle_argument::KEY)));
+                gone.extend(rest.iter().cloned());
+            }
+            Self::Media => {}
+        }
+    }
+}
+
 impl Faces {
+    /// What the result of a tool consists of.
+    fn of_result(result: &str) -> Self {
+        let mut faces = Self::default();
+        let members = Members::of(result).unwrap_or_default();
+        let (content, structured) = (members.get("content"), members.some("structuredContent"));
+        if let Some(content) = content {
+            faces.content(result, content);
+        }
+        if let Some(structured) = structured {
+            faces.structured(result, structured);
+        }
+        faces.beside(result, |key, value| {
+            key == "_meta"
+                || [content, structured].iter().flatten().any(|known| std::ptr::eq(*known, value))
+                || (value.len() <= SHORT && SAID.contains(&key))
+        });
+        faces
+    }
+
+    /// What an error consists of.
+    fn of_error(error: &str) -> Self {
+        let mut faces = Self::default();
+        let members = Members::of(error).unwrap_or_default();
+        let message = members.get("message").filter(|message| message.starts_with('"'));
+        if let Some(literal) = message {
+            faces.single(error, literal);
+        }
+        faces.beside(error, |key, value| {
+            message.is_some_and(|message| std::ptr::eq(message, value))
+                || (value.len() <= SHORT && key == "code")
+        });
+        faces
+    }
+
+    /// What resources that were read consist of.
+    fn of_contents(result: &str) -> Self {
+        let mut faces = Self::default();
+        let contents = Members::of(result).and_then(|members| items(members.get("contents")?));
+        for resource in contents.into_iter().flatten() {
+            faces.resource(result, resource);
+        }
+        faces
+    }
+
+    /// The members of an object that `stays` does not keep.
+    fn beside(&mut self, object: &str, stays: impl Fn(&str, &str) -> bool) {
+        let members = json::placed(object);
+        let leaving: Vec<_> = members.iter().filter(|(key, value, _)| !stays(key, value)).collect();
+        if leaving.len() > MEMBERS {
+            return self.rest(object, leaving.into_iter().map(|(.., at)| at.clone()).collect());
+        }
+        for (_, value, _) in leaving {
+            self.value(object, value);
+        }
+    }
+
+    /// Leaves out what could not be read from disk: it stays where it is.
+    fn leave_on_disk(&mut self, whole: &str, long: &Long) {
+        let is_on_disk = |at: &Range<usize>| !long.stand_ins(&whole[at.clone()]).is_empty();
+        let before = self.faces.len();
+        self.faces.retain(|(face, _)| !face.places().iter().any(is_on_disk));
+        if self.faces.len() < before {
+            self.twin = None;
+        }
+        if self.blocks.iter().any(|(at, is_media)| !is_media && is_on_disk(at)) {
+            self.blocks.clear();
+        }
+    }
+
     fn push(&mut self, face: Face, payload: Payload) {
         self.faces.push((face, vec![payload]));
     }
@@ -510,34 +692,56 @@ impl Faces {
     fn resource(&mut self, result: &str, resource: &str) {
         let Some(members) = Members::of(resource) else { return };
         if let Some(literal) = members.get("text") {
-            let text = string(literal).unwrap_or_else(|| literal.to_owned());
-            let at = span(result, literal);
-            return self.push(Face::ResourceText(at), Payload::Bytes(text.into_bytes()));
+            return self.single(result, literal);
         }
         let Some(literal) = members.get("blob") else { return };
         let media_type = members.text("mimeType").unwrap_or_default();
         let blob = string(literal);
         let bytes = blob.as_ref().and_then(|blob| BASE64.decode(blob.as_bytes()).ok());
-        // What is no base64 is at least a text.
-        let bytes = bytes.unwrap_or_else(|| blob.unwrap_or_default().into_bytes());
+        // What is no base64 is at least a text, or a literal.
+        let bytes = bytes.unwrap_or_else(|| blob.unwrap_or_else(|| literal.to_owned()).into());
         let is_media = ["image/", "audio/", "video/"].iter().any(|of| media_type.starts_with(of));
         if is_media {
             return self.push(Face::Media, Payload::Media(Media { media_type, bytes }));
         }
-        // The key's literal stands before the value, with white space and a colon between. It may
-        // be spelled with escapes, but has no quote inside.
-        let value = span(result, literal);
-        let before = result[..value.start].trim_end().trim_end_matches(':').trim_end();
-        let key = before.strip_suffix('"').and_then(|before| before.rfind('"'));
-        let key = key.unwrap_or(value.start);
-        self.push(Face::ResourceBlob(key..value.end), Payload::Bytes(bytes));
+        let literal = span(result, literal);
+        let start = span(result, resource).start;
+        let placed = json::placed(resource);
+        let at = placed.iter().map(|(.., at)| start + at.start..start + at.end);
+        let Some(member) = at.into_iter().find(|at| at.end == literal.end) else { return };
+        self.push(Face::Blob { literal, member }, Payload::Bytes(bytes));
+    }
+
+    fn single(&mut self, whole: &str, literal: &str) {
+        let text = string(literal).unwrap_or_else(|| literal.to_owned());
+        self.push(Face::Text(span(whole, literal)), Payload::Bytes(text.into_bytes()));
     }
 
     fn structured(&mut self, result: &str, structured: &str) {
-        let at = span(result, structured);
         match self.faces.iter().position(|(face, texts)| is_twin(result, face, texts, structured)) {
-            Some(face) => self.twin = Some((face, at)),
-            None => self.push(Face::Structured(at), Payload::Bytes(structured.into())),
+            Some(face) => self.twin = Some((face, span(result, structured))),
+            None => self.value(result, structured),
+        }
+    }
+
+    fn value(&mut self, whole: &str, value: &str) {
+        let (payload, form) = match string(value) {
+            Some(text) => (text.into_bytes(), As::Text),
+            None => (value.into(), As::Json),
+        };
+        self.push(Face::Value(span(whole, value), form), Payload::Bytes(payload));
+    }
+
+    fn rest(&mut self, whole: &str, members: Vec<Range<usize>>) {
+        let spelled: Vec<&str> = members.iter().map(|at| &whole[at.clone()]).collect();
+        let payload = Payload::Bytes(object(&spelled).into_bytes());
+        self.push(Face::Rest(members), payload);
+    }
+
+    /// Puts the view of a face in the place of what says the same, too.
+    fn put_twin(&self, face: usize, view: &str, handle: Option<&str>, edits: &mut Edits) {
+        if let Some((_, structured)) = self.twin.as_ref().filter(|(twin, _)| *twin == face) {
+            edits.replace(structured.clone(), stand_in(handle, As::Text, view));
         }
     }
 
@@ -568,45 +772,57 @@ impl Faces {
             seen += 1;
             let literal = quote(view);
             let handle = reduction.receipt.as_ref().map(|receipt| receipt.handle.as_str());
-            match face {
-                Face::Texts(blocks) => {
-                    let Some((head, rest)) = blocks.split_first() else { continue };
-                    edits.replace(head.text.clone(), literal.as_str());
-                    gone.extend(rest.iter().map(|block| block.block.clone()));
-                }
-                Face::Others(blocks) => {
-                    let Some((head, rest)) = blocks.split_first() else { continue };
-                    let block = format!("{{\"type\":\"text\",\"text\":{literal}}}");
-                    edits.replace(head.block.clone(), block);
-                    gone.extend(rest.iter().map(|block| block.block.clone()));
-                }
-                Face::ResourceText(at) => edits.replace(at.clone(), literal.as_str()),
-                Face::ResourceBlob(at) => edits.replace(at.clone(), format!("\"text\":{literal}")),
-                Face::Structured(at) => {
-                    edits.replace(at.clone(), stand_in(handle, As::Json, &literal));
-                }
-                Face::Media => {}
-            }
-            if let Some((_, structured)) = self.twin.as_ref().filter(|(twin, _)| *twin == at) {
-                edits.replace(structured.clone(), stand_in(handle, As::Text, &literal));
-            }
+            face.put(&literal, handle, &mut edits, &mut gone);
+            self.put_twin(at, &literal, handle, &mut edits);
         }
-        self.remove(result, &gone, &mut edits);
+        remove(result, &gone, &mut edits);
         Reduced {
             result: (!edits.is_empty()).then(|| edits.apply(result)),
             receipts: admitted.receipts().cloned().collect(),
             warnings: admitted.warnings.iter().map(describe).collect(),
         }
     }
+}
 
-    /// Takes blocks out, each with the comma before it: a block that goes is never the first.
-    fn remove(&self, result: &str, gone: &[Range<usize>], edits: &mut Edits) {
-        for at in gone {
-            let before = &result[..at.start];
-            let comma = before.rfind(',').unwrap_or(at.start);
-            edits.replace(comma..at.end, "");
-        }
+/// Takes blocks or members out, each with the comma before it: what goes is never the first.
+fn remove(whole: &str, gone: &[Range<usize>], edits: &mut Edits) {
+    for at in gone {
+        let before = &whole[..at.start];
+        let comma = before.rfind(',').unwrap_or(at.start);
+        edits.replace(comma..at.end, "");
     }
+}
+
+/// Members of a result that say how it is to be taken, and are never long.
+const SAID: [&str; 4] = ["isError", "resultType", "ttlMs", "cacheScope"];
+
+/// Bytes of a value that is shorter than any marker.
+const SHORT: usize = 64;
+
+/// So many members that nobody knows have views of their own; more leave together.
+const MEMBERS: usize = 16;
+
+/// Whether a result asks for input, or is a task that will have a result.
+fn is_no_result_yet(members: &Members<'_>) -> bool {
+    let result_type = members.text("resultType").unwrap_or_default();
+    matches!(result_type.as_str(), "input_required" | "task")
+        || members.object("task").is_some()
+        || (members.text("taskId").is_some() && members.get("content").is_none())
+}
+
+/// The result of a tool that is this text.
+fn as_result(view: &str) -> String {
+    format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]}}", quote(view))
+}
+
+/// The error that says this.
+fn as_error(view: &str) -> String {
+    format!("{{\"code\":{INTERNAL},\"message\":{}}}", quote(view))
+}
+
+/// The object that has these members.
+fn object(members: &[&str]) -> String {
+    format!("{{{}}}", members.join(","))
 }
 
 /// Whether payloads are so many, and most of them so small, that a marker for each would be slow

@@ -1,6 +1,7 @@
 //! Spilled payloads as MCP resources: `overspill://HANDLE`, whole lines or exact bytes.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use data_encoding::BASE64;
@@ -65,7 +66,7 @@ pub(crate) fn template() -> String {
         "name": "overspill",
         "title": "Stored results",
         "description": "Any part of a tool result that was too long to show: lines from `offset` on, \
-                        or the exact bytes `bytes=FIRST-LAST`, at most 1 MiB at once.",
+                        or the exact bytes `bytes=FIRST-LAST`, `FIRST-` or `-N`, at most 1 MiB at once.",
     })
     .to_string()
 }
@@ -113,25 +114,70 @@ async fn exactly(
     handle: &str,
     range: &str,
 ) -> Result<Value, String> {
-    let wrong = || format!("`bytes` is {range:?}; write bytes=FIRST-LAST, such as bytes=0-65535.");
-    let (first, last) = range.split_once('-').ok_or_else(wrong)?;
-    let first: u64 = first.parse().map_err(|_| wrong())?;
-    let last: u64 = last.parse().map_err(|_| wrong())?;
-    if last < first {
-        return Err(wrong());
-    }
+    let range = ByteRange::parse(range)?;
     let handle: Handle = handle.parse().map_err(|error| format!("{error}"))?;
     let stored = Stored::open(store, &handle).await.map_err(|error| error.to_string())?;
-    let end =
-        last.saturating_add(1).min(first.saturating_add(MAX_BYTES)).min(stored.receipt().bytes);
-    let part = stored.bytes(first..end.max(first)).await.map_err(|error| error.to_string())?;
-    let media_type = &stored.receipt().media_type;
-    Ok(match std::str::from_utf8(&part) {
-        Ok(text) => json!({ "uri": uri, "mimeType": media_type, "text": text }),
+    let size = stored.receipt().bytes;
+    let at = range.within(size).ok_or_else(|| {
+        format!("`bytes` begins behind the end: what is stored as {handle} has {size} bytes.")
+    })?;
+    let part = stored.bytes(at.clone()).await.map_err(|error| error.to_string())?;
+    // As HTTP says it, so that nobody has to guess what of a range was too much at once.
+    let given = match at.is_empty() {
+        true => format!("bytes */{size}"),
+        false => format!("bytes {}-{}/{size}", at.start, at.end - 1),
+    };
+    let mut contents = match std::str::from_utf8(&part) {
+        Ok(text) => json!({ "uri": uri, "mimeType": stored.receipt().media_type, "text": text }),
         Err(_) => json!({
             "uri": uri, "mimeType": "application/octet-stream", "blob": BASE64.encode(&part)
         }),
-    })
+    };
+    contents["_meta"] = json!({ "overspill/range": given });
+    Ok(contents)
+}
+
+/// A part of a payload, written as HTTP's ranges are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ByteRange {
+    /// From a byte on, to another or to the end.
+    From(u64, Option<u64>),
+    /// So many at the end.
+    Last(u64),
+}
+
+impl ByteRange {
+    fn parse(text: &str) -> Result<Self, String> {
+        let range = text.trim().split_once('-').and_then(|(first, last)| {
+            let (first, last) = (first.trim(), last.trim());
+            Some(match (first.is_empty(), last.is_empty()) {
+                (true, _) => Self::Last(last.parse().ok()?),
+                (false, true) => Self::From(first.parse().ok()?, None),
+                (false, false) => Self::From(first.parse().ok()?, Some(last.parse().ok()?)),
+            })
+        });
+        match range {
+            Some(Self::From(first, Some(last))) if last < first => None,
+            range => range,
+        }
+        .ok_or_else(|| {
+            let shown: String = text.chars().take(100).collect();
+            format!(
+                "`bytes` is {shown:?}; write bytes=FIRST-LAST, such as bytes=0-65535, bytes=FIRST- \
+                 for all from there on, or bytes=-N for the last N."
+            )
+        })
+    }
+
+    /// The bytes that are given of a payload of that size, of what is too much the beginning; `None`
+    /// where there are none.
+    fn within(self, size: u64) -> Option<Range<u64>> {
+        let (start, end) = match self {
+            Self::From(first, last) => (first, last.map_or(size, |last| last.saturating_add(1))),
+            Self::Last(bytes) => (size.saturating_sub(bytes), size),
+        };
+        (start <= size).then(|| start..end.min(size).min(start.saturating_add(MAX_BYTES)))
+    }
 }
 
 /// Takes percent-encoding out.
@@ -160,6 +206,32 @@ fn unescape(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_of_bytes_are_what_http_takes_them_for() {
+        const MB: u64 = MAX_BYTES;
+        let of = |text, size| ByteRange::parse(text).map(|range| range.within(size));
+        for (text, size, bytes) in [
+            ("0-9", 100, Some(0..10)),
+            ("90-200", 100, Some(90..100)),
+            ("90-", 100, Some(90..100)),
+            ("-10", 100, Some(90..100)),
+            ("-200", 100, Some(0..100)),
+            ("-0", 100, Some(100..100)),
+            ("100-", 100, Some(100..100)),
+            ("101-", 100, None),
+            ("0-", 3 * MB, Some(0..MB)),
+            ("1-18446744073709551615", 3 * MB, Some(1..MB + 1)),
+            ("-18446744073709551615", 3 * MB, Some(0..MB)),
+            ("0-", 0, Some(0..0)),
+        ] {
+            assert_eq!(of(text, size), Ok(bytes), "{text} of {size}");
+        }
+        for wrong in ["", "-", "7", "9-8", "a-", "-a", "1-2-3", "1-2,4-5", "--1", "+"] {
+            let refused = ByteRange::parse(wrong).unwrap_err();
+            assert!(refused.contains("bytes=FIRST-LAST"), "{wrong}: {refused}");
+        }
+    }
 
     #[test]
     fn percent_encoding_is_taken_out() {

@@ -175,6 +175,19 @@ pub(crate) struct Router {
     shelf: Shelf,
     /// Whether several clients share the session: what one of them stored is not listed for another.
     is_shared: bool,
+    /// What was said of servers together, so that it is said once.
+    told: HashSet<(Odd, usize, usize)>,
+    /// What is to be said with the list that is put together.
+    notes: Vec<String>,
+}
+
+/// What is odd about the lists of several servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Odd {
+    /// Two have a resource of one address.
+    SharedAddress,
+    /// One has a tool or prompt whose name is too long with the prefix.
+    LongName,
 }
 
 impl Router {
@@ -200,6 +213,8 @@ impl Router {
             tool_names: HashSet::new(),
             shelf: Shelf::default(),
             is_shared,
+            told: HashSet::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -591,6 +606,12 @@ impl Router {
     /// What becomes of a response that is one server's alone.
     fn fulfilled(&mut self, server: usize, what: &What, id: Id, message: Message) -> Vec<Effect> {
         let answers = Some(id.clone());
+        if let What::Reduce(job @ (Job::Tool(_) | Job::Task(_))) = what
+            && let Some(error) = message.error()
+            && (!self.reducer.passes(job.tool(), error.len()) || long::is_in(error))
+        {
+            return vec![Effect::Reduce { answers: id, job: job.clone(), message }];
+        }
         let Some(result) = message.result() else {
             return vec![Effect::ToClient { text: message.into_text(), answers, related: None }];
         };
@@ -621,12 +642,27 @@ impl Router {
     /// Some servers answer `52` under `"52"`, or the reverse. That counts where no call waits under
     /// the very id, and the response then takes the call's.
     fn answered(&mut self, server: usize, id: Id, message: Message) -> Option<(Id, Call, Message)> {
-        if let Some(call) = self.calls.remove(&(server, id.clone())) {
+        let own = self.waiting(server, &id)?;
+        let call = self.calls.remove(&(server, own.clone()))?;
+        if own == id {
             return Some((id, call, message));
         }
-        let ((_, own), call) = self.calls.remove_entry(&(server, id.other_type()?))?;
         let message = Message::one(message.with_id(&own)).ok()?;
         Some((own, call, message))
+    }
+
+    /// The id of the call that waits for a response under `id`, as it was spelled.
+    pub(crate) fn waiting(&self, server: usize, id: &Id) -> Option<Id> {
+        let of = |id: Id| self.calls.get_key_value(&(server, id)).map(|((_, own), _)| own.clone());
+        of(id.clone()).or_else(|| of(id.other_type()?))
+    }
+
+    /// Whether a response is a part of what several servers answer together.
+    pub(crate) fn is_gathered(&self, server: usize, id: &Id) -> bool {
+        let call = self.waiting(server, id).and_then(|id| self.calls.get(&(server, id)));
+        let Some(Call { what: What::Part { gather, .. }, .. }) = call else { return false };
+        let kind = self.gathers.get(gather).map(|held| &held.kind);
+        !matches!(kind, Some(GatherOf::First { .. }))
     }
 
     /// Remembers which server has the task that a call became, and of which tool it is.

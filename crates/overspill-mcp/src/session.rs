@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use overspill::BoxFuture;
+use overspill::read::{self, ReadArgs};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -11,8 +12,8 @@ use tokio_util::task::TaskTracker;
 use crate::handle_argument;
 use crate::json::{Edits, Members, quote};
 use crate::lane::{Lane, STALL, Stalled};
-use crate::long::{self, Long, Longs};
-use crate::message::{Id, Kind, Message, NO_RESOURCE, failure, response};
+use crate::long::{Long, Longs, NotText, Raw};
+use crate::message::{Id, Kind, Message, NO_RESOURCE, NOT_JSON, error, failure, refused, response};
 use crate::proxy::Log;
 use crate::reduce::{Reduced, Reducer};
 use crate::resources;
@@ -41,6 +42,8 @@ pub(crate) enum Outgoing {
         answers: Option<Id>,
         /// The request it has to do with.
         related: Option<Id>,
+        /// The line that strings in it stand for.
+        long: Option<Arc<Long>>,
     },
     /// Nothing will answer this request any more.
     Abandoned(Id),
@@ -58,7 +61,7 @@ pub(crate) struct Session {
     jobs: TaskTracker,
     log: Log,
     /// Lines too long to hold that are on their way to the client.
-    pub(crate) longs: Arc<Longs>,
+    pub(crate) longs: Longs,
     /// Says that the session ends.
     pub(crate) closing: CancellationToken,
     /// Says that nobody is waited for any more.
@@ -81,7 +84,7 @@ impl Session {
             work: Semaphore::new(WORKING_MEGABYTES as usize),
             jobs: TaskTracker::new(),
             log,
-            longs: Arc::default(),
+            longs: Longs::default(),
             closing: CancellationToken::new(),
             over: CancellationToken::new(),
         }
@@ -94,8 +97,7 @@ impl Session {
                 Ok(message) => self.client_sent(message).await,
                 Err(error) => {
                     self.log.say(&format!("the client sent something that is skipped: {error}"));
-                    let text = error.answer();
-                    self.to_client(Outgoing::Message { text, answers: None, related: None }).await;
+                    self.say(error.answer()).await;
                 }
             }
         }
@@ -130,7 +132,92 @@ impl Session {
         message: Message,
         related: Option<Id>,
     ) {
+        let mut message = message;
+        if let Kind::Response { id: Some(id) } = message.kind()
+            && let Some(long) = self.longs.of(message.text())
+            && self.router().is_gathered(server, id)
+        {
+            // What several servers answer together is put together in memory.
+            let whole = long.whole(message.text()).map(Message::one);
+            match whole {
+                Ok(Ok(whole)) => message = whole,
+                Ok(Err(error)) => return self.log.say(&error.to_string()),
+                Err(error) => {
+                    let why = format!("its answer could not be read back from disk: {error}");
+                    let effects = self.router().call_failed(server, id, &why);
+                    return self.perform(effects).await;
+                }
+            }
+        }
         let effects = self.router().server_sent(server, message, related);
+        self.perform(effects).await;
+    }
+
+    /// Takes in a line of the client's that is no UTF-8.
+    pub(crate) async fn client_said_no_text(self: &Arc<Self>, line: NotText) {
+        match Message::one(line.readable).as_ref().map(Message::kind) {
+            Ok(Kind::Request { id, .. }) => {
+                let text = failure(id, NOT_JSON, "The request is not UTF-8, as JSON must be");
+                self.respond(id.clone(), text).await;
+            }
+            _ => {
+                self.log.say("the client sent something that is skipped: it is not UTF-8");
+                self.say(refused("null", &error(NOT_JSON, "It is not UTF-8, as JSON must be")))
+                    .await;
+            }
+        }
+    }
+
+    /// Takes in a line of a server's that is no UTF-8. What it answers is answered with an error;
+    /// anything else is told of and skipped.
+    pub(crate) async fn server_said_no_text(
+        self: &Arc<Self>,
+        server: usize,
+        name: &str,
+        line: NotText,
+    ) {
+        let message = Message::one(line.readable);
+        let answered = match message.as_ref().map(Message::kind) {
+            Ok(Kind::Response { id: Some(id) }) => self.router().waiting(server, id),
+            _ => None,
+        };
+        match answered {
+            Some(id) => self.answered_no_text(server, name, &id, line.bytes).await,
+            None => {
+                let what = message.map_or_else(|error| error.to_string(), |_| String::new());
+                self.log.say(&format!(
+                    "{name} wrote something that is skipped: it is not UTF-8; {what}"
+                ));
+            }
+        }
+    }
+
+    /// A server answered a request with what is no UTF-8. It is kept as it is, since nothing that
+    /// is put right in silence can be trusted.
+    pub(crate) async fn answered_no_text(
+        self: &Arc<Self>,
+        server: usize,
+        name: &str,
+        id: &Id,
+        bytes: Raw,
+    ) {
+        let why = match self.reducer.keep(name, bytes.pieces()).await {
+            Ok(receipt) => {
+                self.router().stored(std::slice::from_ref(&receipt));
+                format!(
+                    "{name} answered with bytes that are not UTF-8, as JSON must be. They are \
+                     stored as {}; {} shows them.",
+                    receipt.handle,
+                    self.reducer.limits().read_tool().name
+                )
+            }
+            Err(error) => format!(
+                "{name} answered with bytes that are not UTF-8, as JSON must be, and they cannot \
+                 be stored ({error})."
+            ),
+        };
+        self.log.say(&why);
+        let effects = self.router().call_failed(server, id, &why);
         self.perform(effects).await;
     }
 
@@ -194,7 +281,8 @@ impl Session {
                     self.to_server(server, text, mark).await;
                 }
                 Effect::ToClient { text, answers, related } => {
-                    self.to_client(Outgoing::Message { text, answers, related }).await;
+                    let long = self.longs.of(&text);
+                    self.to_client(Outgoing::Message { text, answers, related, long }).await;
                 }
                 Effect::Abandoned { id } => self.to_client(Outgoing::Abandoned(id)).await,
                 Effect::Log(what) => self.log.say(&what),
@@ -268,8 +356,14 @@ impl Session {
         }
     }
 
+    /// What answers no request that could be read.
+    async fn say(&self, text: String) {
+        self.to_client(Outgoing::Message { text, answers: None, related: None, long: None }).await;
+    }
+
     async fn respond(&self, id: Id, text: String) {
-        self.to_client(Outgoing::Message { text, answers: Some(id), related: None }).await;
+        let long = self.longs.of(&text);
+        self.to_client(Outgoing::Message { text, answers: Some(id), related: None, long }).await;
     }
 
     /// Reduces beside everything else; whoever reads the server waits where there is too much.
@@ -299,32 +393,36 @@ impl Session {
             });
             let text = text.unwrap_or_else(|| message.text().to_owned());
             drop(message);
-            if let Some(long) = long.filter(|_| !long::is_in(&text)) {
-                session.longs.forget(&long);
-            }
             session.respond(answers, text).await;
+            drop(long);
             session.work.add_permits(megabytes as usize);
         });
     }
 
     /// The message with its result reduced; `None` where it passes as it came.
     async fn reduced(&self, message: &Message, job: &Job, long: Option<&Long>) -> Option<String> {
-        let result = message.result()?;
-        let Reduced { result: reduced, receipts, warnings } = match job {
-            Job::Tool(tool) => self.reducer.tool_result(tool, result, long).await,
-            Job::Resource => self.reducer.resource_result(result).await,
-            Job::Task(tool) => match Members::of(result)?.some("result") {
-                Some(inner) => {
-                    let mut reduced = self.reducer.tool_result(tool, inner, long).await;
-                    reduced.result = reduced.result.map(|new| {
-                        let mut edits = Edits::default();
-                        edits.replace_part(result, inner, new);
-                        edits.apply(result)
-                    });
-                    reduced
-                }
-                None => self.reducer.tool_result(tool, result, long).await,
-            },
+        let reducer = &self.reducer;
+        let Reduced { result: reduced, receipts, warnings } = match (job, message.result()) {
+            (Job::Tool(tool) | Job::Task(tool), None) => {
+                reducer.tool_error(tool, message.error()?, long).await
+            }
+            (Job::Resource, None) => return None,
+            (Job::Tool(tool), Some(result)) => reducer.tool_result(tool, result, long).await,
+            (Job::Resource, Some(result)) => reducer.resource_result(result, long).await,
+            (Job::Task(tool), Some(result)) => {
+                let members = Members::of(result).unwrap_or_default();
+                let (inner, mut reduced) = match (members.some("result"), members.some("error")) {
+                    (Some(inner), _) => (inner, reducer.tool_result(tool, inner, long).await),
+                    (None, Some(inner)) => (inner, reducer.tool_error(tool, inner, long).await),
+                    (None, None) => (result, reducer.tool_result(tool, result, long).await),
+                };
+                reduced.result = reduced.result.map(|new| {
+                    let mut edits = Edits::default();
+                    edits.replace_part(result, inner, new);
+                    edits.apply(result)
+                });
+                reduced
+            }
         };
         for warning in warnings {
             self.log.say(&warning);
@@ -336,10 +434,17 @@ impl Session {
     }
 
     async fn read_tool(&self, id: &Id, arguments: &str, form: Form) -> String {
-        let limits = self.reducer.limits();
-        match serde_json::from_str(arguments) {
-            Ok(arguments) => said(id, &limits.read(&arguments).await, false, form),
-            Err(error) => said(id, &format!("The arguments are not JSON: {error}."), true, form),
+        let strip = self.reducer.config().strip_ansi;
+        let args = serde_json::from_str(arguments)
+            .map_err(|error| format!("The arguments are not JSON: {error}."))
+            .and_then(|arguments| ReadArgs::parse(&arguments));
+        let answer = match args {
+            Ok(args) => read::try_read(self.reducer.store(), &args, strip).await,
+            Err(sentence) => Err(sentence),
+        };
+        match answer {
+            Ok(answer) => said(id, &answer, false, form),
+            Err(sentence) => said(id, &sentence, true, form),
         }
     }
 
@@ -385,4 +490,98 @@ fn said(id: &Id, text: &str, is_error: bool, form: Form) -> String {
     let flag = if is_error { ",\"isError\":true" } else { "" };
     let result = format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]{flag}}}", quote(text));
     response(id, &form.complete(&result))
+}
+
+#[cfg(test)]
+mod tests {
+    use overspill::Config;
+    use overspill_store::MemoryStore;
+
+    use super::*;
+    use crate::lane::ToServer;
+    use crate::long::Spool;
+    use crate::proxy::NoModel;
+
+    /// A session with these servers, what its client gets, and what keeps its servers' ends open.
+    fn session(
+        names: &[&str],
+    ) -> (Arc<Session>, mpsc::Receiver<Outgoing>, Vec<mpsc::UnboundedReceiver<ToServer>>) {
+        let store = Arc::new(MemoryStore::default());
+        let reducer = Reducer::new(Config::default(), store, Arc::new(NoModel), "run".into());
+        let reducer = Arc::new(reducer.unwrap());
+        let (client, outgoing) = mpsc::channel(QUEUE);
+        let (lanes, ends) = names.iter().map(|_| Lane::new()).unzip();
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let router = Router::new(names, Arc::clone(&reducer), false);
+        (Arc::new(Session::new(router, reducer, client, lanes, Log::silent())), outgoing, ends)
+    }
+
+    /// A line with a string on disk comes from a server; its skeleton.
+    async fn comes(session: &Arc<Session>, server: usize, line: &str) -> String {
+        let mut spool = Spool::new().unwrap();
+        spool.push(line.replace("LONG", &"x".repeat(2_000_000)).as_bytes()).unwrap();
+        let (skeleton, long) = spool.finish().unwrap();
+        let long = session.longs.add(long);
+        session.server_said(server, "s", skeleton.clone(), None).await;
+        drop(long);
+        skeleton
+    }
+
+    #[tokio::test]
+    async fn a_line_on_disk_goes_with_its_message_wherever_that_ends() {
+        let (session, mut outgoing, _ends) = session(&["s"]);
+        for dropped in [
+            r#"{"id":7,"result":{"content":[{"type":"text","text":"LONG"}]}}"#,
+            r#"{"what":"LONG"}"#,
+            r#"{"what":"LONG"#,
+        ] {
+            let skeleton = comes(&session, 0, dropped).await;
+            assert!(session.longs.of(&skeleton).is_none(), "{dropped}");
+        }
+        for (method, body, is_reduced) in [
+            ("prompts/get", r#""result":{"x":"LONG"}"#, false),
+            ("tools/call", r#""result":{"content":[{"type":"text","text":"LONG"}]}"#, true),
+            ("tools/call", r#""error":{"code":1,"message":"LONG"}"#, true),
+            ("tools/call", r#""result":{"_meta":{"x":"LONG"}}"#, false),
+        ] {
+            let call = format!(r#"{{"id":1,"method":"{method}","params":{{"name":"t"}}}}"#);
+            session.client_said(call).await;
+            let skeleton = comes(&session, 0, &format!(r#"{{"id":1,{body}}}"#)).await;
+            let Some(Outgoing::Message { text, long, .. }) = outgoing.recv().await else {
+                panic!("{method}");
+            };
+            assert_eq!(text != skeleton, is_reduced, "{text}");
+            assert_eq!(long.is_none(), is_reduced);
+            drop(long);
+            session.jobs.close();
+            session.jobs.wait().await;
+            session.jobs.reopen();
+            assert!(session.longs.of(&skeleton).is_none(), "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_several_servers_answer_together_is_whole_however_long_it_is() {
+        let (session, mut outgoing, mut ends) = session(&["a", "b"]);
+        session.client_said(r#"{"id":0,"method":"initialize"}"#.to_owned()).await;
+        let mut ids = Vec::new();
+        for end in &mut ends {
+            let ToServer { text, .. } = end.recv().await.unwrap();
+            ids.push(Message::one(text).unwrap());
+        }
+        for (server, asked) in ids.iter().enumerate() {
+            let Kind::Request { id, .. } = asked.kind() else { panic!("{asked:?}") };
+            let result = format!(
+                r#"{{"id":{},"result":{{"capabilities":{{}},"instructions":"{server} LONG"}}}}"#,
+                id.as_json()
+            );
+            let skeleton = comes(&session, server, &result).await;
+            assert!(session.longs.of(&skeleton).is_none());
+        }
+        let Some(Outgoing::Message { text, .. }) = outgoing.recv().await else { panic!() };
+        for said in ["a: 0 xxx", "b: 1 xxx"] {
+            assert!(text.contains(said));
+        }
+        assert!(text.len() > 4_000_000);
+    }
 }

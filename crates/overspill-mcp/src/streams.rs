@@ -163,7 +163,7 @@ impl Streams {
     /// Says where a message goes; `None` where there is none.
     pub(crate) fn route(&mut self, outgoing: Outgoing) -> Option<Delivery> {
         let (text, answers, related) = match outgoing {
-            Outgoing::Message { text, answers, related } => (text, answers, related),
+            Outgoing::Message { text, answers, related, .. } => (text, answers, related),
             Outgoing::Abandoned(id) => {
                 self.done(&id);
                 return None;
@@ -258,7 +258,7 @@ mod tests {
 
     fn message(text: &str, answers: Option<&str>) -> Outgoing {
         let answers = answers.map(Id::text);
-        Outgoing::Message { text: text.to_owned(), answers, related: None }
+        Outgoing::Message { text: text.to_owned(), answers, related: None, long: None }
     }
 
     #[test]
@@ -297,6 +297,7 @@ mod tests {
                 text: text.to_owned(),
                 answers: None,
                 related: related.clone(),
+                long: None,
             };
             streams.route(outgoing);
         }
@@ -321,6 +322,7 @@ mod tests {
             text: text.to_owned(),
             answers: None,
             related: Some(Id::text("b")),
+            long: None,
         };
         streams.route(message(&answer, Some("a")));
         streams.route(progress(&big));

@@ -1,11 +1,12 @@
 //! A result in, what the client gets out.
 
-use overspill::store::Stored;
+use overspill::store::{Handle, Stored};
 use overspill_store::MemoryStore;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::long::Spool;
 use crate::proxy::NoModel;
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -32,11 +33,18 @@ fn reduced(reducer: &Reducer, result: &Value) -> Option<Value> {
 }
 
 fn payload(reducer: &Reducer, view: &str) -> String {
-    let handle = overspill::Marker::handles(view).next().unwrap();
+    String::from_utf8(bytes_of(reducer, view)).unwrap()
+}
+
+fn bytes_of(reducer: &Reducer, view: &str) -> Vec<u8> {
+    stored(reducer, &overspill::Marker::handles(view).next().unwrap())
+}
+
+fn stored(reducer: &Reducer, handle: &Handle) -> Vec<u8> {
     block_on(async {
-        let stored = Stored::open(reducer.store(), &handle).await.unwrap();
+        let stored = Stored::open(reducer.store(), handle).await.unwrap();
         let bytes = stored.bytes(0..stored.receipt().bytes).await.unwrap();
-        String::from_utf8(bytes.to_vec()).unwrap()
+        bytes.to_vec()
     })
 }
 
@@ -202,6 +210,215 @@ fn errors_pass_whole_up_to_a_bound_of_their_own() {
 }
 
 #[test]
+fn what_stands_beside_the_content_is_bounded() {
+    let rows: Value = (0..2_000).map(|i| json!({ "id": i })).collect();
+    let (text, rows) = (lines(1_000), rows.to_string());
+    let digits = format!("0.{}", "7".repeat(20_000));
+    for (value, stored, form) in [
+        (quote(&text), &text, None),
+        (rows.clone(), &rows, Some("json")),
+        (digits.clone(), &digits, Some("json")),
+    ] {
+        for key in ["toolResult", "rows", "structuredContent", "isError", "resultType"] {
+            let reducer = reducer();
+            let short = format!(r#""_meta":{{"n":1.50,"x":{value}}}, "content": [ ],"n":1e0"#);
+            let result = format!(r#"{{{short}, "{key}" : {value} }}"#);
+            let new = block_on(reducer.tool_result("t", &result, None)).result.unwrap();
+            assert!(new.starts_with(&format!("{{{short}, \"{key}\" : {{\"$overspill\":")), "{new}");
+            let new: Value = serde_json::from_str(&new).unwrap();
+            assert_eq!(new[key]["as"].as_str(), form);
+            assert_eq!(payload(&reducer, new[key]["view"].as_str().unwrap()), **stored);
+        }
+    }
+}
+
+#[test]
+fn members_that_nobody_knows_leave_together_where_they_are_many() {
+    for (many, bytes) in [(17, 2_000), (3_000, 20)] {
+        let reducer = reducer();
+        let members: Vec<String> =
+            (0..many).map(|i| format!(r#""k\"{i}":[{i}.50, "{}"]"#, "x".repeat(bytes))).collect();
+        let members = members.join(" , ");
+        let result = format!(r#"{{"isError":false,{members} ,"content":[],"last":"y"}}"#);
+        let new = block_on(reducer.tool_result("t", &result, None)).result.unwrap();
+        let new: Value = serde_json::from_str(&new).unwrap();
+        let keys: Vec<&String> = new.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["isError", "$overspill", "content"]);
+        let stored = payload(&reducer, new["$overspill"]["view"].as_str().unwrap());
+        let all = format!(r#"{{{members},"last":"y"}}"#);
+        let read = |json: &str| serde_json::from_str::<Value>(json).unwrap();
+        assert_eq!(read(&stored), read(&all));
+        assert!(stored.contains(r#""k\"7":[7.50, "x"#));
+    }
+}
+
+#[test]
+fn content_that_stands_twice_is_bounded_twice() {
+    let reducer = reducer();
+    let content = |n: usize| json!([{ "type": "text", "text": lines(n) }]).to_string();
+    let result = format!(r#"{{"content":{},"content":{}}}"#, content(1_001), content(1_000));
+    let new = block_on(reducer.tool_result("t", &result, None)).result.unwrap();
+    assert!(new.len() < 10_000);
+    let new: Value = serde_json::from_str(&new.replacen("\"content\"", "\"first\"", 1)).unwrap();
+    assert_eq!(payload(&reducer, new["first"]["view"].as_str().unwrap()), content(1_001));
+    assert_eq!(payload(&reducer, new["content"][0]["text"].as_str().unwrap()), lines(1_000));
+}
+
+#[test]
+fn an_error_of_the_protocol_is_an_error_too() {
+    let (short, text) = (lines(1_000), lines(10_000));
+    let data = json!({ "rows": vec![1.5; 40_000] });
+    let of =
+        |message: &str, data: &Value| json!({ "code": -32603, "message": message, "data": data });
+    for error in [of(&short, &json!(null)), of("m", &json!({ "a": short }))] {
+        let reduced = block_on(reducer().tool_error("t", &error.to_string(), None));
+        assert_eq!(reduced.result, None);
+    }
+    for (error, message, data) in [
+        (of(&text, &json!(1)), Some(&text), None),
+        (of("no", &data), None, Some(data.to_string())),
+        (of("no", &json!(text)), None, Some(text.clone())),
+        (of(&text, &data), Some(&text), Some(data.to_string())),
+    ] {
+        let reducer = reducer();
+        let new = block_on(reducer.tool_error("t", &error.to_string(), None)).result.unwrap();
+        let new: Value = serde_json::from_str(&new).unwrap();
+        assert_eq!(new["code"], -32603);
+        match message {
+            Some(text) => assert_eq!(payload(&reducer, new["message"].as_str().unwrap()), *text),
+            None => assert_eq!(new["message"], error["message"]),
+        }
+        match data {
+            Some(data) => {
+                assert_eq!(payload(&reducer, new["data"]["view"].as_str().unwrap()), data);
+            }
+            None => assert_eq!(new["data"], error["data"]),
+        }
+    }
+}
+
+#[test]
+fn an_error_that_is_none_is_stored_whole() {
+    let reducer = reducer();
+    let text = quote(&lines(10_000));
+    let broken = format!(r#"{{"code":1,"message":{text},"\ud800":1}}"#);
+    for error in [text.clone(), format!("[{text}]"), broken] {
+        let new = block_on(reducer.tool_error("t", &error, None)).result.unwrap();
+        let new: Value = serde_json::from_str(&new).unwrap();
+        assert!(new["code"].is_i64());
+        assert_eq!(payload(&reducer, new["message"].as_str().unwrap()), error);
+    }
+    let error = format!(r#"{{"code":{text},"message":[{text}]}}"#);
+    let new = block_on(reducer.tool_error("t", &error, None)).result.unwrap();
+    assert!(new.len() < 10_000, "{new}");
+}
+
+/// A line on disk, as a session has it.
+fn spooled(line: &str) -> (String, Long) {
+    let mut spool = Spool::new().unwrap();
+    spool.push(line.as_bytes()).unwrap();
+    spool.finish().unwrap()
+}
+
+#[test]
+fn what_lies_on_disk_is_stored_as_what_is_held_in_memory() {
+    let text = lines(60_000);
+    let bytes: Vec<u8> = (0..=255).cycle().take(1_500_001).collect();
+    let literal = quote(&text);
+    let half = format!("\"\\ud800{}\"", "x".repeat(2_000_000));
+    let slashed = BASE64.encode(&bytes).replace('/', "\\/");
+    let blob = |data: &str| {
+        format!(r#"{{"content":[{{"type":"resource","resource":{{"blob": {data},"uri":"a:"}}}}]}}"#)
+    };
+    let custom = format!(r#"{{"type":"custom", "x":[{literal}, 1.50]}}"#);
+    let object = format!(r#"{{"a": {literal}, "n": 1.50}}"#);
+    let many: Vec<String> = (0..20).map(|i| format!(r#""k{i}":{literal}"#)).collect();
+    for (result, at, stored) in [
+        (blob(&format!("\"{slashed}\"")), "/content/0/resource/text", bytes.clone()),
+        (blob(&literal), "/content/0/resource/text", text.clone().into()),
+        (blob(&half), "/content/0/resource/text", half.clone().into()),
+        (
+            format!(r#"{{"content":[{custom}]}}"#),
+            "/content/0/text",
+            format!("{}\n", packed(&custom)).into(),
+        ),
+        (format!(r#"{{"toolResult":{literal}}}"#), "/toolResult/view", text.clone().into()),
+        (format!(r#"{{"toolResult":{half}}}"#), "/toolResult/view", half.clone().into()),
+        (
+            format!(r#"{{"structuredContent":{object},"content":[]}}"#),
+            "/structuredContent/view",
+            object.clone().into(),
+        ),
+        (
+            format!("{{{}}}", many.join(", ")),
+            "/$overspill/view",
+            format!("{{{}}}", many.join(",")).into(),
+        ),
+        (
+            format!(r#"{{"content":{literal}}}"#),
+            "/content/0/text",
+            format!(r#"{{"content":{literal}}}"#).into(),
+        ),
+    ] {
+        let (skeleton, long) = spooled(&result);
+        for (result, long) in [(&skeleton, Some(&long)), (&result, None)] {
+            let reducer = reducer();
+            let new = block_on(reducer.tool_result("t", result, long)).result.unwrap();
+            assert!(!crate::long::is_in(&new) && new.len() < 10_000, "{at}");
+            let new: Value = serde_json::from_str(&new).unwrap();
+            let view = new.pointer(at).and_then(Value::as_str).unwrap_or_else(|| panic!("{at}"));
+            assert!(bytes_of(&reducer, view) == stored, "{at}");
+        }
+    }
+    let error = format!(r#"{{"code":1,"message":{literal},"data":{object}}}"#);
+    let (skeleton, long) = spooled(&error);
+    let reducer = reducer();
+    let new = block_on(reducer.tool_error("t", &skeleton, Some(&long))).result.unwrap();
+    let new: Value = serde_json::from_str(&new).unwrap();
+    assert!(payload(&reducer, new["message"].as_str().unwrap()) == text);
+    assert!(payload(&reducer, new["data"]["view"].as_str().unwrap()) == object);
+}
+
+#[test]
+fn what_is_said_twice_on_disk_is_stored_once() {
+    let text = lines(60_000);
+    let literal = quote(&text);
+    for structured in [literal.clone(), format!(r#"{{"result":{literal}}}"#)] {
+        let result = format!(
+            r#"{{"content":[{{"type":"text","text":{literal}}}],"structuredContent":{structured}}}"#
+        );
+        let (skeleton, long) = spooled(&result);
+        let reducer = reducer();
+        let reduced = block_on(reducer.tool_result("t", &skeleton, Some(&long)));
+        assert_eq!(reduced.receipts.len(), 1);
+        let new: Value = serde_json::from_str(&reduced.result.unwrap()).unwrap();
+        let stand_in = &new["structuredContent"];
+        assert_eq!(stand_in["$overspill"], reduced.receipts[0].handle.as_str());
+        assert_eq!((&stand_in["view"], stand_in.get("as")), (&new["content"][0]["text"], None));
+        assert!(payload(&reducer, stand_in["view"].as_str().unwrap()) == text);
+    }
+}
+
+#[test]
+fn what_stays_on_disk_is_never_stored_as_what_stands_for_it() {
+    let literal = quote(&lines(60_000));
+    let image = format!(r#"{{"type":"image","data":{literal},"mimeType":"image/png"}}"#);
+    let uri = format!(r#"{{"type":"resource","resource":{{"uri":{literal},"text":"x"}}}}"#);
+    let small = json!({ "type": "text", "text": lines(30), "annotations": { "priority": 1 } });
+    let small = vec![small.to_string(); 200].join(",");
+    let result = format!(r#"{{"_meta":{{"a":{literal}}},"content":[{image},{uri},{small}]}}"#);
+    let (skeleton, long) = spooled(&result);
+    let reducer = reducer();
+    let reduced = block_on(reducer.tool_result("t", &skeleton, Some(&long)));
+    for receipt in &reduced.receipts {
+        let stored = String::from_utf8(stored(&reducer, &receipt.handle)).unwrap();
+        assert!(!crate::long::is_in(&stored));
+    }
+    let new = reduced.result.unwrap_or(skeleton);
+    assert_eq!(long.stand_ins(&new).len(), 3);
+}
+
+#[test]
 fn what_is_no_result_yet_passes() {
     let reducer = reducer();
     let text = lines(1_000);
@@ -209,7 +426,7 @@ fn what_is_no_result_yet_passes() {
         json!({ "resultType": "input_required", "content": [{ "type": "text", "text": text }] }),
         json!({ "resultType": "task", "content": [{ "type": "text", "text": text }] }),
         json!({ "task": { "taskId": "1" }, "content": [{ "type": "text", "text": text }] }),
-        json!({ "content": "no list", "x": text }),
+        json!({ "taskId": "1", "status": "working", "inputRequests": { "a": text } }),
     ] {
         assert_eq!(reduced(&reducer, &result), None, "{result}");
     }
@@ -232,6 +449,8 @@ fn a_result_that_cannot_be_read_is_stored_whole() {
     let text = quote(&lines(1_000));
     for result in [
         format!(r#"{{"content":[{{"type":"text","text":{text}}}],"\ud800":1}}"#),
+        format!(r#"{{"content":{text}}}"#),
+        format!(r#"{{"content":{{"type":"text","text":{text}}}}}"#),
         format!("[{text}]"),
         text,
     ] {
@@ -262,7 +481,7 @@ fn a_tool_that_is_not_concerned_passes() {
 fn resources_that_are_read_are_reduced_the_same_way() {
     let reducer = reducer();
     let result = json!({ "contents": [{ "uri": "file:///a", "text": lines(1_000) }] }).to_string();
-    let new = block_on(reducer.resource_result(&result)).result.unwrap();
+    let new = block_on(reducer.resource_result(&result, None)).result.unwrap();
     let new: Value = serde_json::from_str(&new).unwrap();
     assert_eq!(payload(&reducer, new["contents"][0]["text"].as_str().unwrap()), lines(1_000));
 }

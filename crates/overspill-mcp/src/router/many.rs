@@ -13,8 +13,8 @@ use crate::message::{
 use crate::revision::Form;
 
 use super::{
-    Call, Effect, Gather, GatherOf, Late, Mark, Router, What, answer, remember, to_client, token,
-    with_value,
+    Call, Effect, Gather, GatherOf, Late, Mark, Odd, Router, What, answer, remember, to_client,
+    token, with_value,
 };
 
 impl Router {
@@ -401,6 +401,7 @@ impl Router {
             GatherOf::List(list) => form.cacheable(&self.joined(list, &results)),
             GatherOf::First { .. } => return effects,
         };
+        effects.extend(self.notes.drain(..).map(Effect::Log));
         effects.push(answer(id, &result));
         effects
     }
@@ -454,11 +455,31 @@ impl Router {
         listing::result(list, &elements, listing::join_cursors(&cursors).as_deref())
     }
 
+    /// Remembers which server has an address: of several the first in the configuration, whichever
+    /// lists it first.
+    fn note_address(&mut self, server: usize, uri: String) {
+        match self.uris.get_mut(&uri) {
+            Some(held) if *held != server => {
+                let (first, second) = (server.min(*held), server.max(*held));
+                *held = first;
+                if self.told.insert((Odd::SharedAddress, first, second)) {
+                    let shown: String = uri.chars().take(200).collect();
+                    self.notes.push(format!(
+                        "{} and {} have the resource {shown}; it is read from {}",
+                        self.names[first], self.names[second], self.names[first]
+                    ));
+                }
+            }
+            Some(_) => {}
+            None => remember(&mut self.uris, uri, server),
+        }
+    }
+
     fn element(&mut self, server: usize, list: ListOf, element: &str) -> String {
         match list {
             ListOf::Resources => {
                 if let Some(uri) = listing::name_of(element, "uri") {
-                    remember(&mut self.uris, uri, server);
+                    self.note_address(server, uri);
                 }
             }
             ListOf::Tasks => {
@@ -475,6 +496,16 @@ impl Router {
         }
         let own = listing::name_of(element, "name").unwrap_or_default();
         let name = listing::prefixed(&self.names[server], &own);
+        if name.chars().count() > listing::MAX_NAME
+            && self.told.insert((Odd::LongName, server, server))
+        {
+            self.notes.push(format!(
+                "{name} has more than {} characters, which many clients refuse; a shorter name for \
+                 {} in [mcp.servers] mends it",
+                listing::MAX_NAME,
+                self.names[server]
+            ));
+        }
         let mut element = listing::renamed(element, &name);
         if list == ListOf::Tools {
             if self.reducer.concerns(&name)

@@ -277,6 +277,47 @@ fn lists_of_several_servers_are_joined_page_by_page() {
     assert!(answer.contains(r#""name":"read_tool_result""#), "{answer}");
 }
 
+/// What servers answer a list with, in that order; what is shown of it.
+fn listed(router: &mut Router, method: &str, results: &[(usize, &str)]) -> String {
+    let effects = router.client_sent(message(&format!(r#"{{"id":1,"method":"{method}"}}"#)));
+    let mut asked: BTreeMap<usize, Id> = BTreeMap::new();
+    for effect in effects {
+        let Effect::ToServer { server, text, .. } = effect else { continue };
+        let Kind::Request { id, .. } = message(&text).kind().clone() else { panic!("{text}") };
+        asked.insert(server, id);
+    }
+    let last =
+        results.iter().map(|(of, result)| server(router, *of, &response(&asked[of], result)));
+    last.last().unwrap_or_default()
+}
+
+#[test]
+fn a_resource_of_two_servers_is_the_first_ones_whichever_lists_it_first() {
+    let resources = r#"{"resources":{}}"#;
+    let mut router = opened(&["a", "b"], &[resources, resources]);
+    let page = r#"{"resources":[{"uri":"file:///x"},{"uri":"file:///y"}]}"#;
+    let (none, more) = (r#"{"resources":[]}"#, r#"{"resources":[],"nextCursor":"2"}"#);
+    listed(&mut router, "resources/list", &[(0, more), (1, page)]);
+    let both = listed(&mut router, "resources/list", &[(1, none), (0, page)]);
+    let note = "log < a and b have the resource file:///x; it is read from a";
+    assert_eq!(both.lines().filter(|line| line.starts_with("log < ")).collect::<Vec<_>>(), [note]);
+    let again = listed(&mut router, "resources/list", &[(1, page), (0, page)]);
+    assert!(!again.contains("log < "), "{again}");
+    let read = r#"{"id":1,"method":"resources/read","params":{"uri":"file:///y"}}"#;
+    assert_eq!(client(&mut router, read), format!("server 0 < {read}"));
+}
+
+#[test]
+fn a_name_that_a_prefix_makes_too_long_is_told_of_once() {
+    let mut router = opened(&["a", "b"], &[r#"{"tools":{}}"#, "{}"]);
+    let (fits, long) = ("x".repeat(61), "y".repeat(62));
+    let page = format!(r#"{{"tools":[{{"name":"{fits}"}},{{"name":"{long}"}}]}}"#);
+    let first = listed(&mut router, "tools/list", &[(0, &page)]);
+    assert!(first.starts_with(&format!("log < a__{long} has more than 64 characters")), "{first}");
+    assert!(first.contains(&format!("\"a__{long}\"")), "{first}");
+    assert!(!listed(&mut router, "tools/list", &[(0, &page)]).contains("log < "));
+}
+
 #[test]
 fn a_call_reaches_the_server_its_prefix_names() {
     let mut router = opened(&["a", "b"], &["{}", "{}"]);

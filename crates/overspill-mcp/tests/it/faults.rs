@@ -3,14 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
+use data_encoding::BASE64;
 use overspill::store::{BlobName, ByteRange, Slice, Stage, StoreError};
 use overspill::{BoxFuture, Config, Store};
 use overspill_mcp::{CancellationToken, Options, Proxy, Server, Transport};
+use rmcp::service::ServiceError;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use crate::client::{Raw, Said, connect, proxy, text, within};
-use crate::peer::{lines, process};
+use crate::client::{Connected, Raw, Said, connect, handle, proxy, text, within};
+use crate::peer::{broken, lines, process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
@@ -31,6 +33,135 @@ async fn garbage_among_messages_is_skipped() {
     assert_eq!(text(&connected.call("garbage", json!({})).await.unwrap()), "done");
     assert!(said.all().contains("Listening on port 80"), "{}", said.all());
     connected.close().await;
+}
+
+/// The bytes of what is stored under a handle that a text names.
+async fn exactly(connected: &Connected, text: &str, bytes: usize) -> Vec<u8> {
+    let handle = text.split_once("stored as ").unwrap().1.split([';', ']']).next().unwrap();
+    let mut whole = Vec::new();
+    while whole.len() < bytes {
+        let uri = format!("overspill://{handle}?bytes={}-", whole.len());
+        let params = serde_json::from_value(json!({ "uri": uri })).unwrap();
+        let part = within(connected.client.read_resource(params)).await.unwrap();
+        let part = serde_json::to_value(part).unwrap()["contents"][0].clone();
+        match (part["text"].as_str(), part["blob"].as_str()) {
+            (Some(text), _) => whole.extend(text.as_bytes()),
+            (_, Some(blob)) => whole.extend(BASE64.decode(blob.as_bytes()).unwrap()),
+            _ => panic!("{part}"),
+        }
+    }
+    whole
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_no_utf_8_is_an_error_and_kept() {
+    for n in [10, 20_000_000] {
+        let said = Said::default();
+        let connected = connect(proxy(&[("s", process())], "", &said)).await;
+        let error = connected.call("broken", json!({ "n": n })).await.unwrap_err().to_string();
+        assert!(error.contains("s answered with bytes that are not UTF-8"), "{error}");
+        let is_it = |bytes: &[u8]| {
+            let of = |id: u64| broken(&id.to_string(), n);
+            (0..9).any(|id| bytes == of(id).strip_suffix(b"\n").unwrap())
+        };
+        let bytes = exactly(&connected, &error, broken("1", n).len() - 1).await;
+        assert!(is_it(&bytes), "{}", bytes.len());
+        assert_eq!(text(&connected.call("lines", json!({ "n": 1 })).await.unwrap()), lines(1));
+        connected.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_no_utf_8_is_refused() {
+    let proxy = proxy(&[("s", process())], "", &Said::default());
+    let (mut near, far) = tokio::io::duplex(1 << 20);
+    let (input, output) = tokio::io::split(far);
+    let closing = CancellationToken::new();
+    let served = tokio::spawn(async move { proxy.serve(input, output, closing).await });
+    near.write_all(b"{\"id\":\"a\",\"method\":\"x\xff\"}\n").await.unwrap();
+    near.shutdown().await.unwrap();
+    let mut all = String::new();
+    within(near.read_to_string(&mut all)).await.unwrap();
+    let answer: Value = serde_json::from_str(&all).unwrap();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("a"), &json!(-32700)));
+    within(served).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_error_of_the_protocol_is_stored_and_read_back_whole() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    for (n, is_whole) in [(1_000, true), (20_000, false), (1_000_000, false)] {
+        let error = connected.call("refuse", json!({ "n": n })).await.unwrap_err();
+        let ServiceError::McpError(error) = error else { panic!("{error}") };
+        assert_eq!(error.code.0, -32603);
+        if is_whole {
+            assert_eq!(error.message, lines(n));
+            continue;
+        }
+        assert!(error.message.starts_with("[overspill: "), "{}", error.message);
+        let whole = exactly(&connected, &error.message, lines(n).len()).await;
+        assert!(whole == lines(n).as_bytes());
+        let data = error.data.unwrap();
+        assert!(data.to_string().len() < 10_000);
+        let rows = json!({ "rows": (0..n).collect::<Vec<_>>() }).to_string();
+        let whole = exactly(&connected, data["view"].as_str().unwrap(), rows.len()).await;
+        assert!(whole == rows.as_bytes());
+    }
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_part_of_a_result_is_too_long_for_the_client() {
+    let proxy = proxy(&[("s", process())], "", &Said::default());
+    let (near, far) = tokio::io::duplex(1 << 20);
+    let (input, output) = tokio::io::split(far);
+    let closing = CancellationToken::new();
+    let served = tokio::spawn(async move { proxy.serve(input, output, closing).await });
+    let (reader, mut writer) = tokio::io::split(near);
+    let mut lines = BufReader::new(reader).lines();
+    let mut ask = async |id: usize, method: &str, params: Value| {
+        let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+        loop {
+            let line = within(lines.next_line()).await.unwrap().unwrap();
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            if answer["id"] == id {
+                return (answer, line.len());
+            }
+        }
+    };
+    let client = json!({ "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": { "name": "test", "version": "1" } });
+    ask(0, "initialize", client).await;
+    let mut id = 0;
+    for n in [20_000, 20_000_000] {
+        for (result, at) in [
+            (r#"{"toolResult":"LONG"}"#, "/toolResult/view"),
+            (r#"{"content":[],"rows":{"a":["LONG"]}}"#, "/rows/view"),
+            (r#"{"content":"LONG"}"#, "/content/0/text"),
+            (r#"{"content":[{"type":"new","x":"LONG"}]}"#, "/content/0/text"),
+            (
+                r#"{"content":[{"type":"resource","resource":{"uri":"a:","blob":"LONG"}}]}"#,
+                "/content/0/resource/text",
+            ),
+            (r#"{"content":[],"structuredContent":{"a":"LONG"}}"#, "/structuredContent/view"),
+        ] {
+            id += 1;
+            let arguments = json!({ "name": "raw", "arguments": { "result": result, "n": n } });
+            let (answer, bytes) = ask(id, "tools/call", arguments).await;
+            assert!(bytes < 10_000, "{result}: {bytes}");
+            let view = answer["result"].pointer(at).and_then(Value::as_str);
+            let uri = format!("overspill://{}?bytes=-100", handle(view.unwrap()));
+            id += 1;
+            let (read, _) = ask(id, "resources/read", json!({ "uri": uri })).await;
+            let range = read["result"]["contents"][0]["_meta"]["overspill/range"].as_str();
+            let stored: usize = range.unwrap().rsplit('/').next().unwrap().parse().unwrap();
+            // Base64 of three bytes has four characters.
+            assert!(stored >= n / 4 * 3, "{result}: {range:?}");
+        }
+    }
+    drop((writer, lines));
+    within(served).await.unwrap().unwrap();
 }
 
 fn is_alive(pid: &str) -> bool {

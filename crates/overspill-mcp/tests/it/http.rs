@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::client::{Raw, Said, call, proxy, read_back, text, within};
-use crate::peer::{self, lines, process};
+use crate::peer::{self, broken, lines, process};
 
 /// The proxy, listening.
 struct Listening {
@@ -408,6 +408,7 @@ async fn forgetful() -> String {
                 );
                 (headers, said).into_response()
             }
+            (_, Some("broken")) => (json, broken(&message["id"].to_string(), 10)).into_response(),
             (_, Some("break off")) => (events, "id: 7\nretry: 1\ndata:\n\n").into_response(),
             (_, Some("forget"))
                 if header(&parts.headers, "mcp-session-id").as_deref() == Some("0") =>
@@ -436,7 +437,10 @@ async fn what_breaks_off_is_taken_up_and_what_is_forgotten_is_opened_again() {
     let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
     let session = opened.headers()["mcp-session-id"].clone();
     within(opened.text()).await.unwrap();
-    for (name, id, expected) in [("break off", 2, "at last"), ("forget", 3, "again")] {
+    let broken = "not UTF-8, as JSON must be. They are stored as mcp/";
+    for (name, id, expected) in
+        [("break off", 2, "at last"), ("forget", 3, "again"), ("broken", 4, broken)]
+    {
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
         let call = post(&client, &url, call.to_string()).header("mcp-session-id", &session);
         let body = within(within(call.send()).await.unwrap().text()).await.unwrap();

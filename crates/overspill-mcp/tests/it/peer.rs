@@ -22,6 +22,15 @@ pub(crate) fn lines(n: u64) -> String {
     (0..n).map(|i| format!("line {i} of a long result\n")).collect()
 }
 
+/// An answer with so many bytes of text, one of which no text has.
+pub(crate) fn broken(id: &str, n: u64) -> Vec<u8> {
+    let head = format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{}"#,
+        "x".repeat(n as usize)
+    );
+    [head.as_bytes(), b"\xff\"}]}}\n"].concat()
+}
+
 fn text(text: impl Into<String>) -> Value {
     json!({ "content": [{ "type": "text", "text": text.into() }] })
 }
@@ -43,6 +52,9 @@ impl ServerHandler for Peer {
             "echo",
             "die",
             "garbage",
+            "broken",
+            "raw",
+            "refuse",
             "sleeper",
             "stubborn",
             "hang",
@@ -83,6 +95,27 @@ impl ServerHandler for Peer {
                 out.write_all(b"Listening on port 80\n\xff\xfe\n{\"half\": \n").unwrap();
                 out.flush().unwrap();
                 text("done")
+            }
+            "broken" => {
+                let id = serde_json::to_string(&context.id).unwrap();
+                let mut out = std::io::stdout().lock();
+                out.write_all(&broken(&id, n)).unwrap();
+                out.flush().unwrap();
+                text("done")
+            }
+            // The result as the test spells it, whatever the SDK would make of it.
+            "raw" => {
+                let id = serde_json::to_string(&context.id).unwrap();
+                let result = arguments["result"].as_str().unwrap();
+                let result = result.replace("LONG", &"x".repeat(n as usize));
+                let mut out = std::io::stdout().lock();
+                writeln!(out, r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).unwrap();
+                out.flush().unwrap();
+                text("done")
+            }
+            "refuse" => {
+                let data = json!({ "rows": (0..n).collect::<Vec<_>>() });
+                return Err(ErrorData::internal_error(lines(n), Some(data)));
             }
             "sleeper" => {
                 #[expect(clippy::zombie_processes, reason = "that it outlives this is the point")]

@@ -1,5 +1,10 @@
 //! Over standard input and output.
 
+use std::sync::Arc;
+
+use overspill::Config;
+use overspill_mcp::{Options, Proxy, Server};
+use overspill_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::client::{Said, connect, handle, proxy, read_back, text, within};
@@ -63,6 +68,8 @@ async fn what_is_stored_is_listed_and_read_as_a_resource() {
     for (query, expected) in [
         ("bytes=0-9".to_owned(), lines(20_000)[..10].to_owned()),
         ("bytes=100-1000000000".to_owned(), lines(20_000)[100..].to_owned()),
+        ("bytes=100-".to_owned(), lines(20_000)[100..].to_owned()),
+        ("bytes=-10".to_owned(), lines(20_000)[lines(20_000).len() - 10..].to_owned()),
     ] {
         let params = serde_json::from_value(json!({ "uri": format!("{uri}?{query}") })).unwrap();
         let read = within(connected.client.read_resource(params)).await.unwrap();
@@ -100,6 +107,27 @@ async fn several_servers_are_one() {
     connected.close().await;
 }
 
+#[test]
+fn names_of_servers_that_could_give_two_tools_one_name_are_refused() {
+    for (names, is_refused) in [
+        (["git", "git__hub"], true),
+        (["git__hub", "git"], true),
+        (["git", "git_"], true),
+        (["git", "git_hub"], false),
+        (["git__lab", "git__hub"], false),
+    ] {
+        let mut options = Options::new(Config::default(), Arc::new(MemoryStore::default()));
+        options.servers = names
+            .iter()
+            .map(|name| Server { name: (*name).to_owned(), transport: process() })
+            .collect();
+        let refused = Proxy::new(options).err().map(|error| error.to_string());
+        assert_eq!(refused.is_some(), is_refused, "{names:?}");
+        let says = |why: String| names.iter().all(|name| why.contains(&format!("{name:?}")));
+        assert!(refused.is_none_or(says));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_too_long_to_hold_is_stored_whole() {
     let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
@@ -115,5 +143,33 @@ async fn a_result_too_long_to_hold_is_stored_whole() {
         read.push_str(part["contents"][0]["text"].as_str().unwrap());
     }
     assert!(read == whole);
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_back_is_an_error_and_what_can_is_none() {
+    let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
+    let handle = handle(&text(&connected.call("lines", json!({ "n": 20_000 })).await.unwrap()));
+    for (arguments, said) in [
+        (json!({ "handle": "run/call.x" }), "No stored result"),
+        (json!({ "handle": handle.replace("lines", "others") }), "Nothing is stored as"),
+        (json!({ "handle": handle, "offset": -1 }), "`offset` must be"),
+        (json!({ "handle": handle, "pattern": "(", "regex": true }), "no regular expression"),
+        (json!({ "handle": handle, "json_path": "$.a" }), "JSON"),
+        (json!({}), "`handle` is missing"),
+    ] {
+        let answer = connected.call("read_tool_result", arguments.clone()).await.unwrap();
+        assert_eq!(answer.is_error, Some(true), "{arguments}");
+        assert!(text(&answer).contains(said), "{}", text(&answer));
+    }
+    for (arguments, said) in [
+        (json!({ "handle": handle }), "lines 0-199 of 20,000"),
+        (json!({ "handle": handle, "limit": 5_000 }), "lines 0-999 of 20,000"),
+        (json!({ "handle": handle, "offset": 30_000 }), "no lines there"),
+        (json!({ "handle": handle, "pattern": "nowhere" }), "0 lines with"),
+    ] {
+        let answer = connected.call("read_tool_result", arguments).await.unwrap();
+        assert!(answer.is_error != Some(true) && text(&answer).contains(said), "{}", text(&answer));
+    }
     connected.close().await;
 }
