@@ -5,8 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use overspill::summary::SummaryError;
-use overspill::{BoxFuture, Config, PolicyError, Store, Summarizer, Summary};
+use overspill::summary::NoModel;
+use overspill::{Config, PolicyError, Store, Summarizer};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use tokio::sync::mpsc;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::child::Keeper;
 use crate::http_client::{self, Connector};
 use crate::lines;
+use crate::log::Log;
 use crate::long::Longs;
 use crate::reduce::Reducer;
 use crate::router::Router;
@@ -28,32 +29,6 @@ const BUFFER: usize = 256 * 1024;
 
 /// How long what is under way may take to be done when a session ends.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// Where the proxy says what went wrong and what it did about it: never to the client.
-#[derive(Clone)]
-pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
-
-impl Log {
-    /// Says it through `say`, one line at a time.
-    pub fn new(say: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(say))
-    }
-
-    /// Says nothing.
-    pub fn silent() -> Self {
-        Self::new(|_| {})
-    }
-
-    pub(crate) fn say(&self, what: &str) {
-        (self.0)(what);
-    }
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Log")
-    }
-}
 
 /// What a proxy is made of.
 #[non_exhaustive]
@@ -68,6 +43,9 @@ pub struct Options {
     pub summarizer: Option<Arc<dyn Summarizer>>,
     /// What every handle begins with.
     pub run: String,
+    /// Variables that servers which are started do not find in their environment, unless their own
+    /// `env` sets them: those that hold what is meant for the proxy.
+    pub hidden_variables: Vec<String>,
     /// Where it says what went wrong.
     pub log: Log,
 }
@@ -87,6 +65,7 @@ impl Options {
             store,
             summarizer: None,
             run: "mcp".to_owned(),
+            hidden_variables: Vec::new(),
             log: Log::silent(),
         }
     }
@@ -105,6 +84,12 @@ pub enum ProxyError {
         /// The name.
         name: String,
     },
+    /// A server cannot be reached over HTTP as it is said, for this reason.
+    #[error("{why}")]
+    Unreachable {
+        /// Which server, what is wrong, and the mend.
+        why: String,
+    },
     /// The policy cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -120,6 +105,7 @@ pub enum ProxyError {
 #[derive(Debug, Clone)]
 pub struct Proxy {
     servers: Arc<Vec<Server>>,
+    hidden: Arc<Vec<String>>,
     client: reqwest::Client,
     pub(crate) reducer: Arc<Reducer>,
     pub(crate) log: Log,
@@ -130,10 +116,11 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], and [`ProxyError::Policy`] as for
+    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], [`ProxyError::Unreachable`] where an
+    /// address, a token or a header cannot be used, and [`ProxyError::Policy`] as for
     /// [`overspill::limits::Builder::build`].
     pub fn new(options: Options) -> Result<Self, ProxyError> {
-        let Options { servers, config, store, summarizer, run, log } = options;
+        let Options { servers, config, store, summarizer, run, hidden_variables, log } = options;
         if servers.is_empty() {
             return Err(ProxyError::NoServer);
         }
@@ -141,11 +128,17 @@ impl Proxy {
             if servers[..i].iter().any(|other| other.name == server.name) {
                 return Err(ProxyError::SameName { name: server.name.clone() });
             }
+            if let Transport::Http { url, token, headers } = &server.transport {
+                http_client::check(url, token.as_ref(), headers)
+                    .map_err(|why| ProxyError::Unreachable { why })?;
+            }
         }
-        let summarizer = summarizer.unwrap_or_else(|| Arc::new(NoModel));
+        let summarizer = summarizer
+            .unwrap_or_else(|| Arc::new(NoModel::because("the proxy has no model to ask")));
         let reducer = Arc::new(Reducer::new(config, store, summarizer, run)?);
         let client = http_client::client().map_err(|error| ProxyError::Tls(Box::new(error)))?;
-        Ok(Self { servers: Arc::new(servers), client, reducer, log })
+        let (servers, hidden) = (Arc::new(servers), Arc::new(hidden_variables));
+        Ok(Self { servers, hidden, client, reducer, log })
     }
 
     /// Opens a session: its servers are started, or will be connected to.
@@ -163,7 +156,9 @@ impl Proxy {
                 (Arc::clone(&session), of.name.clone(), of.transport.clone());
             match transport {
                 Transport::Command { .. } => {
-                    let keeper = Keeper { session, server, name, transport, queue, held: None };
+                    let hidden = Arc::clone(&self.hidden);
+                    let keeper =
+                        Keeper { session, server, name, transport, hidden, queue, held: None };
                     keepers.spawn(keeper.keep());
                 }
                 Transport::Http { url, token, headers } => {
@@ -267,18 +262,4 @@ async fn write_all<W: AsyncWrite + Unpin>(
         }
     }
     output.flush().await
-}
-
-/// Stands where a model would: it fails, so that the next action of a chain runs.
-#[derive(Debug)]
-pub(crate) struct NoModel;
-
-impl Summarizer for NoModel {
-    fn summarize<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Summary, SummaryError>> {
-        Box::pin(async { Err(SummaryError::new("the proxy has no model to ask")) })
-    }
 }

@@ -10,9 +10,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::handle_argument;
 use crate::json::{Edits, Members, quote};
+use crate::log::Log;
 use crate::long::{self, Long, Longs};
 use crate::message::{Id, Kind, Message, NO_RESOURCE, failure, response};
-use crate::proxy::Log;
 use crate::reduce::{Reduced, Reducer};
 use crate::resources;
 use crate::revision::Form;

@@ -252,15 +252,11 @@ impl Router {
     fn finish(&mut self, gather: u64) -> Vec<Effect> {
         let Some(held) = self.gathers.remove(&gather) else { return Vec::new() };
         let Gather { id, kind, form, results, errors, .. } = held;
-        let mut effects: Vec<Effect> = errors
-            .iter()
-            .map(|(server, why)| Effect::Log(format!("{}: {why}", self.names[*server])))
-            .collect();
+        let mut effects: Vec<Effect> =
+            errors.iter().map(|(server, why)| Effect::Log(of(&self.names[*server], why))).collect();
         if results.is_empty() && !errors.is_empty() {
-            let whys: Vec<String> = errors
-                .iter()
-                .map(|(server, why)| format!("{}: {why}", self.names[*server]))
-                .collect();
+            let whys: Vec<String> =
+                errors.iter().map(|(server, why)| of(&self.names[*server], why)).collect();
             let text = failure(&id, INTERNAL, &whys.join("; "));
             effects.push(Effect::ToClient { text, answers: Some(id), related: None });
             return effects;
@@ -427,5 +423,14 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
                 into.insert(key, value);
             }
         }
+    }
+}
+
+/// What a server says, or what is said of it; its name stands there once.
+fn of(name: &str, why: &str) -> String {
+    let rest = why.strip_prefix(name);
+    match rest.is_some_and(|rest| rest.starts_with(|it: char| !it.is_alphanumeric())) {
+        true => why.to_owned(),
+        false => format!("{name}: {why}"),
     }
 }

@@ -1,15 +1,15 @@
 //! Messages in, effects out.
 
 use overspill::Config;
+use overspill::summary::NoModel;
 use overspill_store::MemoryStore;
 use proptest::prelude::*;
 
 use super::*;
-use crate::proxy::NoModel;
 
 fn reducer(config: Config) -> Arc<Reducer> {
     let store = Arc::new(MemoryStore::default());
-    Arc::new(Reducer::new(config, store, Arc::new(NoModel), "run".into()).unwrap())
+    Arc::new(Reducer::new(config, store, Arc::new(NoModel::because("no")), "run".into()).unwrap())
 }
 
 fn router(names: &[&str]) -> Router {
@@ -338,7 +338,7 @@ fn one_server_that_fails_does_not_take_the_others_down() {
     router.server_gone(0, "a cannot be started");
     let answer = r#"{"id":"overspill:3","result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
     let effects = server(&mut router, 1, answer);
-    assert!(effects.contains("client < ") && effects.contains("log < a: a cannot"), "{effects}");
+    assert!(effects.contains("client < ") && effects.contains("log < a cannot"), "{effects}");
     let list = client(&mut router, r#"{"id":1,"method":"tools/list"}"#);
     assert!(list.starts_with("server 1 < ") && !list.contains("server 0"), "{list}");
 }
