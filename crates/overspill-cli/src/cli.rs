@@ -1,10 +1,11 @@
 //! What can be said on the command line.
 
 use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use overspill::config::Preset;
 use overspill::store::{Age, ByteSize};
@@ -12,13 +13,40 @@ use overspill_wire::Format;
 
 /// Reads the command line; where it is wrong, says so and ends.
 pub(crate) fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|mut error| {
-        let words = std::env::args_os().skip(1);
-        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-        if let Some(tip) = forgotten_dashes(&words, &error) {
+    let words = std::env::args_os().skip(1);
+    let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let parsed = Cli::try_parse().and_then(|cli| match &cli.command {
+        // Nothing stands behind the dashes, where a variable was empty for instance.
+        Command::Mcp(mcp)
+            if mcp.command.is_empty() && words.last().is_some_and(|it| it == "--") =>
+        {
+            let mut program = Cli::command();
+            program.build();
+            let what = "no command stands behind --; write the server's there, or leave -- out";
+            let of = program
+                .find_subcommand_mut("mcp")
+                .map(|mcp| mcp.error(ErrorKind::MissingRequiredArgument, what));
+            Err(of.unwrap_or_else(|| program.error(ErrorKind::MissingRequiredArgument, what)))
+        }
+        _ => Ok(cli),
+    });
+    parsed.unwrap_or_else(|mut error| {
+        let tip = forgotten_dashes(&words, &error).or_else(|| two_servers(&words, &error));
+        if let Some(tip) = tip {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         }
         error.exit()
+    })
+}
+
+/// What to say where `mcp` is given servers in more than one way.
+fn two_servers(words: &[String], error: &clap::Error) -> Option<String> {
+    let mut options = words.iter().take_while(|word| *word != "--");
+    let names_server = |word: &String| word.starts_with("--url") || word.starts_with("--server");
+    let is_mcp = words.first()? == "mcp" && error.kind() == ErrorKind::ArgumentConflict;
+    (is_mcp && options.any(names_server)).then(|| {
+        "to stand before both, name them under [mcp.servers] in overspill.toml, and give neither here"
+            .to_owned()
     })
 }
 
@@ -122,6 +150,19 @@ fn at_least_one(text: &str) -> Result<u64, String> {
         Ok(0) | Err(_) => Err("it must be a whole number of lines from 1 to 1000".to_owned()),
         Ok(lines) => Ok(lines),
     }
+}
+
+/// An address, or a port of this machine's own, by number or behind `localhost`.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:").unwrap_or(text).parse();
+    if let Ok(port) = port {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse().map_err(|_| {
+        "it must be a port, such as 8931, or an address of this machine and a port, such as \
+         127.0.0.1:8931"
+            .to_owned()
+    })
 }
 
 fn some_age(text: &str) -> Result<Age, String> {
@@ -400,19 +441,32 @@ pub(crate) struct ConfigCheck {
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
+    mut_arg("run_id", |arg| {
+        arg.help("The run that handles begin with, by default \"mcp\" [env: OVERSPILL_RUN]")
+    }),
     override_usage = "\
 overspill mcp [OPTIONS] [-- COMMAND [ARGUMENT]...]
+       overspill mcp --url URL [OPTIONS]
        overspill mcp wrap|unwrap [OPTIONS] FILE",
     after_help = "\
 Examples:
-  overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
-  overspill mcp --url https://tickets.example.org/mcp --token-env TICKETS_TOKEN
-  overspill mcp --listen 127.0.0.1:8931 -- my-server
-  claude mcp add files -- overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
+  a server that is started
+    overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
+  a server over streamable HTTP, with a token or with headers of its own
+    overspill mcp --url https://tickets.example.org/mcp --token-env TICKETS_TOKEN
+    OVERSPILL_MCP_HEADERS='X-Key: k' overspill mcp --url https://tickets.example.org/mcp
+  the servers of a file as one, or one of them
+    overspill mcp --config ~/.config/overspill/overspill.toml
+    overspill mcp --config ~/.config/overspill/overspill.toml --server tickets
+  offered over HTTP itself, at http://127.0.0.1:8931/mcp
+    overspill mcp --listen 8931 -- my-server
+  in a client
+    claude mcp add files -- overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
+    overspill mcp wrap .mcp.json
 
 OVERSPILL_MCP_URL is a url that may hold a key, and OVERSPILL_MCP_HEADERS the headers that are sent
-to it, one `Name: value` a line. What goes wrong is said on standard error. It ends when its input
-does, or on a signal, and ends its servers before."
+to it, one `Name: value` a line; a server that is started finds neither. What goes wrong is said on
+standard error. It ends when its input does, or on a signal, and ends its servers before."
 )]
 pub(crate) struct Mcp {
     #[command(subcommand)]
@@ -427,9 +481,9 @@ pub(crate) struct Mcp {
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub(crate) server: Vec<String>,
     /// Offer the proxy over streamable HTTP at http://ADDR/mcp, instead of standard input and output;
-    /// port 0 takes a free one
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// a port alone is one of 127.0.0.1, and port 0 takes a free one
+    #[arg(long, value_name = "ADDR", value_parser = listen_address)]
+    pub(crate) listen: Option<SocketAddr>,
     /// The environment variable with the bearer token that clients must send
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub(crate) listen_token_env: Option<String>,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use futures_lite::future;
 use overspill::config::{Config, ConfigError, Preset, StoreConfig};
 use overspill::store::{BlobName, ByteRange, Retention, Slice, Stage, Store, StoreError};
-use overspill::summary::{ModelName, PromptedSummarizer, SummaryError, TextModel};
+use overspill::summary::{ModelName, NoModel, PromptedSummarizer, SummaryError, TextModel};
 use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
 use overspill_model::HttpModel;
 use overspill_store::{LocalStore, MemoryStore};
@@ -236,6 +236,24 @@ impl Settings {
         choice.model(text_variable)
     }
 
+    /// Who writes summaries, until `interrupt` is asked for; or one who writes none, and why.
+    pub(crate) fn summarizer(
+        &self,
+        interrupt: &Interrupt,
+    ) -> (Arc<dyn Summarizer>, Option<Failure>) {
+        match self.model(None) {
+            Ok(model) => {
+                let model = UntilInterrupted { model, interrupt: interrupt.clone() };
+                let prompted = PromptedSummarizer::new(self.config.prompt.clone(), Arc::new(model));
+                (Arc::new(prompted), None)
+            }
+            Err(failure) => {
+                let nobody = NoModel::because(failure.to_string().replace('\n', "; "));
+                (Arc::new(nobody), Some(failure))
+            }
+        }
+    }
+
     /// The policy, for a command that must not fail because of its store or for want of a model;
     /// and the store it writes to, if that could be opened, which sweeps itself.
     ///
@@ -250,13 +268,7 @@ impl Settings {
             Ok(store) => (Arc::new(store.clone()), Some(store)),
             Err(failure) => (Arc::new(Closed::because(&failure)), None),
         };
-        let summarizer: Arc<dyn Summarizer> = match self.model(None) {
-            Ok(model) => {
-                let model = UntilInterrupted { model, interrupt: interrupt.clone() };
-                Arc::new(PromptedSummarizer::new(self.config.prompt.clone(), Arc::new(model)))
-            }
-            Err(failure) => Arc::new(NoModel { why: failure.to_string().replace('\n', "; ") }),
-        };
+        let (summarizer, _) = self.summarizer(interrupt);
         let limits = ToolOutputLimits::builder()
             .config(&self.config)
             .store(store)
@@ -330,22 +342,6 @@ impl TextModel for UntilInterrupted {
             Err(SummaryError::new(format!("{}: interrupted", self.model.name())))
         };
         Box::pin(future::or(self.model.complete(prompt), interrupted))
-    }
-}
-
-/// Stands where a model would: it fails, so that the next action of a chain runs.
-#[derive(Debug)]
-struct NoModel {
-    why: String,
-}
-
-impl Summarizer for NoModel {
-    fn summarize<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Summary, SummaryError>> {
-        Box::pin(async { Err(SummaryError::new(self.why.clone())) })
     }
 }
 

@@ -11,7 +11,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-use crate::proxy::Log;
+use crate::log::Log;
 
 /// How long a connection may take to send the head of a request, or to begin the next: longer than
 /// clients keep one that they do not use.

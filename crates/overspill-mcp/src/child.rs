@@ -56,6 +56,8 @@ pub(crate) struct Keeper {
     pub(crate) server: usize,
     pub(crate) name: String,
     pub(crate) transport: Transport,
+    /// Variables of the proxy's environment that are not the server's.
+    pub(crate) hidden: Arc<Vec<String>>,
     pub(crate) queue: mpsc::UnboundedReceiver<ToServer>,
     /// What is to be said first once it is started.
     pub(crate) held: Option<ToServer>,
@@ -132,6 +134,9 @@ impl Keeper {
             return Err(std::io::Error::other("it is no program"));
         };
         let mut program = Command::new(command);
+        for name in self.hidden.iter() {
+            program.env_remove(name);
+        }
         program
             .args(args)
             .envs(env.iter().map(|(key, value)| (key, value)))
@@ -144,7 +149,7 @@ impl Keeper {
         if let Some(cwd) = cwd {
             program.current_dir(cwd);
         }
-        program.spawn().map_err(|error| explain(&error, command))
+        program.spawn().map_err(|error| explain(&error, command, &self.name))
     }
 
     async fn serve(&mut self, mut child: Child, again: bool) -> End {
@@ -234,7 +239,7 @@ impl Keeper {
         group.end(child).await;
         match ended {
             Ok(status) => describe(&self.name, status.ok()),
-            Err(_) => format!("{}: {what}; it was ended", self.name),
+            Err(_) => format!("{} was ended: {what}", self.name),
         }
     }
 
@@ -390,11 +395,15 @@ fn describe(name: &str, status: Option<std::process::ExitStatus>) -> String {
     }
 }
 
-fn explain(error: &std::io::Error, command: &Path) -> std::io::Error {
+fn explain(error: &std::io::Error, command: &Path, name: &str) -> std::io::Error {
     let hint = match error.kind() {
-        std::io::ErrorKind::NotFound => "; check its name and PATH",
-        std::io::ErrorKind::PermissionDenied => "; make it executable",
+        std::io::ErrorKind::NotFound => "; hint: check its name and PATH",
+        std::io::ErrorKind::PermissionDenied => "; hint: make it executable",
         _ => "",
     };
-    std::io::Error::new(error.kind(), format!("{}: {error}{hint}", command.display()))
+    let text = match command.as_os_str() == name {
+        true => format!("{error}{hint}"),
+        false => format!("{}: {error}{hint}", command.display()),
+    };
+    std::io::Error::new(error.kind(), text)
 }

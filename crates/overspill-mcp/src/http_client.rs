@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use data_encoding::BASE64;
 use futures_util::{StreamExt, pin_mut};
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
+};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use sse_stream::{Sse, SseByteStream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
@@ -18,7 +21,7 @@ use crate::long::Raw;
 use crate::message::{INITIALIZED, Id, Kind, Message};
 use crate::revision;
 use crate::router::Mark;
-use crate::server::Secret;
+use crate::server::{Secret, shown};
 use crate::session::Session;
 
 /// How long what is under way may take when the session ends.
@@ -39,8 +42,15 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How often the stream of an answer is opened again without anything new on it.
 const TRIES: u32 = 5;
 
+/// How often a request goes on to where it is sent.
+const REDIRECTS: u32 = 5;
+
 /// Characters of what a server says about an error that are passed on.
 const SAID: usize = 500;
+
+/// What to do where something else than a server answers.
+const IS_IT_MCP: &str = "hint: look whether its address is that of an MCP endpoint, which often ends in \
+    /mcp; one that ends in /sse is of the old transport, which the proxy does not speak";
 
 const EVENTS: &str = "text/event-stream";
 
@@ -86,7 +96,56 @@ pub(crate) fn client() -> Result<Client, reqwest::Error> {
     Client::builder()
         .user_agent(concat!("overspill/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT)
+        // See `send`.
+        .redirect(Policy::none())
         .build()
+}
+
+/// Whether a server can be asked at all at that address, with that token and those headers; the error
+/// says what is wrong with which.
+pub(crate) fn check(
+    url: &str,
+    token: Option<&Secret>,
+    headers: &[(String, Secret)],
+) -> Result<(), String> {
+    let address = shown(url);
+    let Some((scheme, _)) = url.split_once("://") else {
+        return Err(format!("{address} has no scheme; hint: write https://{address}"));
+    };
+    match scheme.to_ascii_lowercase().as_str() {
+        "http" | "https" => {}
+        "ws" | "wss" => {
+            return Err(format!(
+                "{address} is a web socket, which MCP does not have; hint: if the server speaks \
+                 streamable HTTP too, give that address, which begins with https://"
+            ));
+        }
+        _ => {
+            return Err(format!(
+                "{address} is reached over {scheme}; hint: a server's address begins with https:// or \
+                 http://; one that is a program is started by its command: overspill mcp -- COMMAND"
+            ));
+        }
+    }
+    if let Err(error) = Url::parse(url) {
+        return Err(format!("{address} is no address: {error}; hint: correct it"));
+    }
+    if token.is_some_and(|token| HeaderValue::from_str(token.reveal()).is_err()) {
+        return Err(format!(
+            "the token for {address} has characters that no header can hold; hint: look for a line \
+             end in it"
+        ));
+    }
+    let is_wrong = |(name, value): &&(String, Secret)| {
+        HeaderName::try_from(name).is_err() || HeaderValue::from_str(value.reveal()).is_err()
+    };
+    match headers.iter().find(is_wrong) {
+        Some((name, _)) => Err(format!(
+            "the header {name:?} for {address} cannot be sent; hint: a name has no spaces, and a value \
+             no line ends"
+        )),
+        None => Ok(()),
+    }
 }
 
 impl Connector {
@@ -206,24 +265,117 @@ impl Connector {
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, "application/json, text/event-stream")
             .body(message.text().to_owned());
-        request.send().await.map_err(|error| self.unreachable(&error))
+        self.send(request).await
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> String {
-        let mut text = format!("{} cannot be reached", self.name);
-        let mut cause: Option<&dyn std::error::Error> = Some(error);
+    /// Sends a request, and again to where the server says that it belongs, as long as that is the same
+    /// server: what it carries was given for that one.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, String> {
+        let mut request = request.build().map_err(|error| self.unreachable(error))?;
+        for _ in 0..=REDIRECTS {
+            let again = request.try_clone();
+            let sent = self.client.execute(request).await;
+            let response = sent.map_err(|error| self.unreachable(error))?;
+            let target = response.headers().get(LOCATION).and_then(|target| target.to_str().ok());
+            let target = target.and_then(|target| response.url().join(target).ok());
+            let status = response.status();
+            let (true, Some(target), Some(mut next)) = (status.is_redirection(), target, again)
+            else {
+                return Ok(response);
+            };
+            let target_shown = shown(target.as_str());
+            if response.url().origin() != target.origin() {
+                return Err(format!(
+                    "{} sends its clients on to {target_shown}, where the proxy does not go with the \
+                     token and the headers of another; hint: if you trust it, give it as the server's \
+                     address",
+                    self.called()
+                ));
+            }
+            // What is posted would not be there.
+            if status == StatusCode::SEE_OTHER {
+                return Err(format!(
+                    "{} answered with a page elsewhere, {target_shown}; {}",
+                    self.called(),
+                    IS_IT_MCP
+                ));
+            }
+            *next.url_mut() = target;
+            request = next;
+        }
+        Err(format!("{} sends its clients on and on; {}", self.called(), IS_IT_MCP))
+    }
+
+    /// Its name, and its address where that is not the name.
+    fn called(&self) -> String {
+        match shown(&self.url) {
+            address if address == self.name => address,
+            address => format!("{} ({address})", self.name),
+        }
+    }
+
+    fn unreachable(&self, error: reqwest::Error) -> String {
+        // Its own words have the whole address.
+        let error = error.without_url();
+        let mut text = format!("{} cannot be reached", self.called());
+        let mut cause: Option<&dyn std::error::Error> = Some(&error);
         while let Some(error) = cause {
             text.push_str(&format!(": {error}"));
             cause = error.source();
         }
+        if error.is_connect() {
+            text.push_str("; hint: look whether it runs there and the address is right");
+        }
         text
+    }
+
+    /// What is wrong where an answer is none, and what can be done about it.
+    fn refusal(
+        &self,
+        status: StatusCode,
+        kind: &str,
+        challenge: Option<&str>,
+        body: &str,
+    ) -> String {
+        let body = body.trim();
+        let beginning: String = body.chars().take(15).collect();
+        let beginning = beginning.to_ascii_lowercase();
+        let is_page = kind.starts_with("text/html")
+            || ["<!doctype html", "<html"].iter().any(|tag| beginning.starts_with(tag));
+        let mut text = format!("{} answered {status}", self.called());
+        if let Some(challenge) = challenge {
+            text.push_str(&format!(" ({})", cut(challenge)));
+        }
+        match (is_page, body.is_empty()) {
+            (true, _) => text.push_str(" with a web page"),
+            (false, true) if status.is_success() => text.push_str(" without an answer"),
+            (false, true) => {}
+            (false, false) => text.push_str(&format!(": {}", cut(body))),
+        }
+        let says_who = self.token.is_some() || !self.headers.is_empty();
+        let hint = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if says_who => {
+                "hint: it does not take the token or the headers it is sent; look whether they are \
+                 complete and still valid"
+            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                "hint: name the variable that holds its token with --token-env (token_env in \
+                 overspill.toml), or put its header into OVERSPILL_MCP_HEADERS. The proxy does no login \
+                 in a browser (OAuth): make a token in the service's settings, or leave this server to \
+                 the client"
+            }
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => IS_IT_MCP,
+            _ if is_page => IS_IT_MCP,
+            _ => return text,
+        };
+        format!("{text}; {hint}")
     }
 
     /// Sends what wants no answer.
     async fn tell(&self, message: &Message) {
         let sent = match timeout(ACCEPTED, self.post(message)).await {
             Ok(Ok(response)) if response.status().is_success() => return,
-            Ok(Ok(response)) => format!("{} answered {}", self.name, response.status()),
+            Ok(Ok(response)) => format!("{} answered {}", self.called(), response.status()),
             Ok(Err(why)) => why,
             Err(_) => format!("{} did not take it in time", self.name),
         };
@@ -248,6 +400,7 @@ impl Connector {
             Err(why) => Err(why),
         };
         if let Err(why) = answered {
+            self.session.log().say(&why);
             self.session.not_sent(self.server, message.text(), &why).await;
         }
     }
@@ -265,8 +418,8 @@ impl Connector {
         if status.is_success() && kind.starts_with(EVENTS) {
             return self.answer_events(response, id, opens).await;
         }
-        let challenge = header("www-authenticate");
-        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let challenge = header(WWW_AUTHENTICATE.as_str());
+        let body = response.bytes().await.map_err(|error| self.unreachable(error))?;
         let body = match String::from_utf8(body.into()) {
             Ok(body) => body,
             Err(error) => {
@@ -287,13 +440,7 @@ impl Connector {
                 }
                 Ok(())
             }
-            _ if status.is_success() => {
-                Err(format!("{} answered {status} without an answer", self.name))
-            }
-            _ => {
-                let challenge = challenge.map(|text| format!(" ({text})")).unwrap_or_default();
-                Err(format!("{} answered {status}{challenge}: {said}", self.name))
-            }
+            _ => Err(self.refusal(status, &kind, challenge.as_deref(), &said)),
         }
     }
 
@@ -350,7 +497,7 @@ impl Connector {
         if let Some(id) = last_id {
             request = request.header("Last-Event-ID", id);
         }
-        let response = request.send().await.map_err(|_| None)?;
+        let response = self.send(request).await.map_err(|_| None)?;
         let is_events = response
             .headers()
             .get(CONTENT_TYPE)
@@ -370,13 +517,16 @@ impl Connector {
         opens: bool,
         progress: &mut Progress,
     ) {
-        let events = SseByteStream::new(response.bytes_stream());
+        let bytes = response.bytes_stream().map(|read| read.map_err(reqwest::Error::without_url));
+        let events = SseByteStream::new(bytes);
         pin_mut!(events);
         loop {
             let Sse { data, id, retry, .. } = match events.next().await {
                 Some(Ok(event)) => event,
                 Some(Err(error)) => {
-                    self.session.log().say(&format!("{}: a stream broke off: {error}", self.name));
+                    self.session
+                        .log()
+                        .say(&format!("a stream of {} broke off: {error}", self.name));
                     return;
                 }
                 None => return,
@@ -497,8 +647,17 @@ impl Connector {
     async fn hang_up(&self) {
         if self.link().session_id.is_some() {
             // A server need not take it.
-            let _ = timeout(GRACE, self.request(Method::DELETE).send()).await;
+            let _ = timeout(GRACE, self.send(self.request(Method::DELETE))).await;
         }
+    }
+}
+
+/// The beginning of what a server says, on one line.
+fn cut(said: &str) -> String {
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(SAID) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words,
     }
 }
 

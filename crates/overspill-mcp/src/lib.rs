@@ -29,6 +29,7 @@
 //! and what a list holds are pure functions; the rest keeps processes and connections.
 
 mod json;
+mod log;
 mod long;
 mod message;
 mod revision;
@@ -49,7 +50,8 @@ mod http_client;
 mod proxy;
 
 pub use http_server::Listen;
+pub use log::Log;
 pub use message::{Id, Kind, Message, NotAMessage};
-pub use proxy::{Log, Options, Proxy, ProxyError};
-pub use server::{Secret, Server, Transport};
+pub use proxy::{Options, Proxy, ProxyError};
+pub use server::{Secret, Server, Transport, shown};
 pub use tokio_util::sync::CancellationToken;

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use overspill::summary::SummaryError;
-use overspill::{BoxFuture, Config, PolicyError, Store, Summarizer, Summary};
+use overspill::summary::NoModel;
+use overspill::{Config, PolicyError, Store, Summarizer};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use tokio::sync::{Notify, mpsc};
@@ -19,6 +19,7 @@ use crate::http_client::{self, Connector};
 use crate::lane::Lane;
 use crate::lines;
 use crate::listing;
+use crate::log::Log;
 use crate::reduce::Reducer;
 use crate::router::Router;
 use crate::server::{Server, Transport};
@@ -37,32 +38,6 @@ const LAST: Duration = Duration::from_secs(60);
 /// given, and one more for what it said last.
 pub(crate) const HURRIED: Duration = Duration::from_secs(8);
 
-/// Where the proxy says what went wrong and what it did about it: never to the client.
-#[derive(Clone)]
-pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
-
-impl Log {
-    /// Says it through `say`, one line at a time.
-    pub fn new(say: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(say))
-    }
-
-    /// Says nothing.
-    pub fn silent() -> Self {
-        Self::new(|_| {})
-    }
-
-    pub(crate) fn say(&self, what: &str) {
-        (self.0)(what);
-    }
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Log")
-    }
-}
-
 /// What a proxy is made of.
 #[non_exhaustive]
 pub struct Options {
@@ -76,6 +51,9 @@ pub struct Options {
     pub summarizer: Option<Arc<dyn Summarizer>>,
     /// What every handle begins with.
     pub run: String,
+    /// Variables that servers which are started do not find in their environment, unless their own
+    /// `env` sets them: those that hold what is meant for the proxy.
+    pub hidden_variables: Vec<String>,
     /// Where it says what went wrong.
     pub log: Log,
 }
@@ -95,6 +73,7 @@ impl Options {
             store,
             summarizer: None,
             run: "mcp".to_owned(),
+            hidden_variables: Vec::new(),
             log: Log::silent(),
         }
     }
@@ -124,6 +103,12 @@ pub enum ProxyError {
         /// The other name.
         other: String,
     },
+    /// A server cannot be reached over HTTP as it is said, for this reason.
+    #[error("{why}")]
+    Unreachable {
+        /// Which server, what is wrong, and the mend.
+        why: String,
+    },
     /// The policy cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
@@ -139,6 +124,7 @@ pub enum ProxyError {
 #[derive(Debug, Clone)]
 pub struct Proxy {
     servers: Arc<Vec<Server>>,
+    hidden: Arc<Vec<String>>,
     client: reqwest::Client,
     pub(crate) reducer: Arc<Reducer>,
     pub(crate) log: Log,
@@ -149,10 +135,11 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], [`ProxyError::AlikeNames`], and
+    /// [`ProxyError::NoServer`], [`ProxyError::SameName`], [`ProxyError::AlikeNames`],
+    /// [`ProxyError::Unreachable`] where an address, a token or a header cannot be used, and
     /// [`ProxyError::Policy`] as for [`overspill::limits::Builder::build`].
     pub fn new(options: Options) -> Result<Self, ProxyError> {
-        let Options { servers, config, store, summarizer, run, log } = options;
+        let Options { servers, config, store, summarizer, run, hidden_variables, log } = options;
         if servers.is_empty() {
             return Err(ProxyError::NoServer);
         }
@@ -167,11 +154,17 @@ impl Proxy {
                 let [name, other] = names;
                 return Err(ProxyError::AlikeNames { name, other });
             }
+            if let Transport::Http { url, token, headers } = &server.transport {
+                http_client::check(url, token.as_ref(), headers)
+                    .map_err(|why| ProxyError::Unreachable { why })?;
+            }
         }
-        let summarizer = summarizer.unwrap_or_else(|| Arc::new(NoModel));
+        let summarizer = summarizer
+            .unwrap_or_else(|| Arc::new(NoModel::because("the proxy has no model to ask")));
         let reducer = Arc::new(Reducer::new(config, store, summarizer, run)?);
         let client = http_client::client().map_err(|error| ProxyError::Tls(Box::new(error)))?;
-        Ok(Self { servers: Arc::new(servers), client, reducer, log })
+        let (servers, hidden) = (Arc::new(servers), Arc::new(hidden_variables));
+        Ok(Self { servers, hidden, client, reducer, log })
     }
 
     /// Opens a session: its servers are started, or will be connected to.
@@ -183,14 +176,27 @@ impl Proxy {
         let session = Arc::new(Session::new(router, reducer, client, lanes, self.log.clone()));
         let mut keepers = JoinSet::new();
         for ((server, of), queue) in self.servers.iter().enumerate().zip(ends) {
+            let of_session = Arc::clone(&session);
             let (session, name, transport) =
                 (Arc::clone(&session), of.name.clone(), of.transport.clone());
             match transport {
                 Transport::Command { .. } => {
+                    let hidden = Arc::clone(&self.hidden);
                     let (held, initialize) = (None, None);
-                    let keeper =
-                        Keeper { session, server, name, transport, queue, held, initialize };
-                    keepers.spawn(keeper.keep());
+                    let keeper = Keeper {
+                        session,
+                        server,
+                        name,
+                        transport,
+                        hidden,
+                        queue,
+                        held,
+                        initialize,
+                    };
+                    keepers.spawn(async move {
+                        keeper.keep().await;
+                        of_session.ended(server).await;
+                    });
                 }
                 Transport::Http { url, token, headers } => {
                     let connector = Connector {
@@ -205,7 +211,10 @@ impl Proxy {
                         opening: tokio::sync::Mutex::default(),
                         is_open: Notify::new(),
                     };
-                    keepers.spawn(connector.keep(queue));
+                    keepers.spawn(async move {
+                        connector.keep(queue).await;
+                        of_session.ended(server).await;
+                    });
                 }
             }
         }
@@ -337,18 +346,4 @@ async fn write_all<W: AsyncWrite + Unpin>(
         }
     }
     output.flush().await
-}
-
-/// Stands where a model would: it fails, so that the next action of a chain runs.
-#[derive(Debug)]
-pub(crate) struct NoModel;
-
-impl Summarizer for NoModel {
-    fn summarize<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-    ) -> BoxFuture<'a, Result<Summary, SummaryError>> {
-        Box::pin(async { Err(SummaryError::new("the proxy has no model to ask")) })
-    }
 }

@@ -53,6 +53,42 @@ impl Transport {
     }
 }
 
+/// An address as people and logs may see it: without user, query and fragment, and without the parts of
+/// its path that may be a key.
+///
+/// ```
+/// let shown = overspill_mcp::shown("https://me:pw@a.example/mcp/s/OTk1ZDg2YmE4Nw?key=k");
+/// assert_eq!(shown, "https://a.example/mcp/s/…");
+/// ```
+pub fn shown(url: &str) -> String {
+    let public = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = match public.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), public),
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    // A client puts a variable's value there.
+    let host = if host.contains('$') { "…" } else { host };
+    let path = path.split('/').map(|part| if may_be_a_key(part) { "…" } else { part });
+    format!("{scheme}{host}{}", path.collect::<Vec<_>>().join("/"))
+}
+
+/// Whether a part of a path is anything but a few short words, such as `api`, `v1` or `@scope`.
+fn may_be_a_key(part: &str) -> bool {
+    let is_word = |word: &str| {
+        let letters = word.trim_end_matches(|it: char| it.is_ascii_digit());
+        let digits = word.len() - letters.len();
+        let rest = letters.strip_prefix(|it: char| it.is_ascii_uppercase()).unwrap_or(letters);
+        let is_plain = rest.bytes().all(|it| it.is_ascii_lowercase())
+            || letters.bytes().all(|it| it.is_ascii_uppercase());
+        let few_digits = digits <= if letters.is_empty() { 4 } else { 2 };
+        is_plain && few_digits && word.len() <= 15
+    };
+    let is_short = part.len() <= 8 && part.bytes().all(|it| it.is_ascii_alphanumeric());
+    !is_short && (part.len() > 40 || !part.split(['-', '_', '.', '@', '~']).all(is_word))
+}
+
 /// A text that is not shown when it is printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -76,5 +112,48 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_key_is_not_shown() {
+        for plain in [
+            "https://a.example",
+            "http://127.0.0.1:8931/mcp",
+            "https://[::1]:80/api/v1/mcp/",
+            "https://a.example/@scope/context7-mcp/mcp_server.v2",
+            "https://a.example/2025-06-18/GitHub",
+            "a.example/mcp",
+            "",
+        ] {
+            assert_eq!(shown(plain), plain);
+        }
+        for (url, seen) in [
+            ("https://u:pw@a.example/mcp", "https://a.example/mcp"),
+            ("https://u@b@a.example/mcp", "https://a.example/mcp"),
+            ("https://a.example?key=k", "https://a.example"),
+            ("https://a.example/mcp#k", "https://a.example/mcp"),
+            ("u:pw@a.example/mcp", "a.example/mcp"),
+            (
+                "https://a.example/s/550e8400-e29b-41d4-a716-446655440000/mcp",
+                "https://a.example/s/…/mcp",
+            ),
+            ("https://a.example/s/OTk1ZDg2YmE4Nw", "https://a.example/s/…"),
+            ("https://a.example/s/qwertzuiopasdfghjk", "https://a.example/s/…"),
+            ("https://a.example/s/0123456789", "https://a.example/s/…"),
+            ("https://a.example/s/a%20b", "https://a.example/s/…"),
+            ("https://a.example/${KEY}/mcp", "https://a.example/…/mcp"),
+            ("https://$KEY.a.example/mcp", "https://…/mcp"),
+            (
+                "https://a.example/a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a",
+                "https://a.example/…",
+            ),
+        ] {
+            assert_eq!(shown(url), seen);
+        }
     }
 }

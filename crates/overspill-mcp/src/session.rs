@@ -12,9 +12,9 @@ use tokio_util::task::TaskTracker;
 use crate::handle_argument;
 use crate::json::{Edits, Members, quote};
 use crate::lane::{Lane, STALL, Stalled};
+use crate::log::Log;
 use crate::long::{Long, Longs, NotText, Raw};
 use crate::message::{Id, Kind, Message, NO_RESOURCE, NOT_JSON, error, failure, refused, response};
-use crate::proxy::Log;
 use crate::reduce::{Reduced, Reducer};
 use crate::resources;
 use crate::revision::Form;
@@ -225,6 +225,16 @@ impl Session {
     pub(crate) async fn server_gone(self: &Arc<Self>, server: usize, why: &str) {
         self.log.say(why);
         let effects = self.router().server_gone(server, why);
+        self.perform(effects).await;
+    }
+
+    /// The session is over for a server: nothing it was asked stays without an answer.
+    pub(crate) async fn ended(self: &Arc<Self>, server: usize) {
+        let effects = {
+            let mut router = self.router();
+            let why = format!("the session ended before {} answered", router.name(server));
+            router.server_gone(server, &why)
+        };
         self.perform(effects).await;
     }
 
@@ -500,14 +510,15 @@ mod tests {
     use super::*;
     use crate::lane::ToServer;
     use crate::long::Spool;
-    use crate::proxy::NoModel;
+    use overspill::summary::NoModel;
 
     /// A session with these servers, what its client gets, and what keeps its servers' ends open.
     fn session(
         names: &[&str],
     ) -> (Arc<Session>, mpsc::Receiver<Outgoing>, Vec<mpsc::UnboundedReceiver<ToServer>>) {
         let store = Arc::new(MemoryStore::default());
-        let reducer = Reducer::new(Config::default(), store, Arc::new(NoModel), "run".into());
+        let reducer =
+            Reducer::new(Config::default(), store, Arc::new(NoModel::because("no")), "run".into());
         let reducer = Arc::new(reducer.unwrap());
         let (client, outgoing) = mpsc::channel(QUEUE);
         let (lanes, ends) = names.iter().map(|_| Lane::new()).unzip();

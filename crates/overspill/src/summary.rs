@@ -134,6 +134,37 @@ impl SummaryError {
     }
 }
 
+/// Stands where a summarizer would, and fails: the next action of each chain runs.
+///
+/// ```
+/// use overspill::summary::{NoModel, Summarizer};
+///
+/// let nobody = NoModel::because("OPENAI_API_KEY is not set");
+/// let answer = futures_lite::future::block_on(nobody.summarize("bash", "text"));
+/// assert_eq!(answer.unwrap_err().to_string(), "OPENAI_API_KEY is not set");
+/// ```
+#[derive(Debug, Clone)]
+pub struct NoModel {
+    why: String,
+}
+
+impl NoModel {
+    /// Nobody can be asked, for this reason, which is what it says of each summary.
+    pub fn because(why: impl Into<String>) -> Self {
+        Self { why: why.into() }
+    }
+}
+
+impl Summarizer for NoModel {
+    fn summarize<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+    ) -> BoxFuture<'a, Result<Summary, SummaryError>> {
+        Box::pin(async { Err(SummaryError::new(self.why.clone())) })
+    }
+}
+
 /// A summarizer made of a closure; [`summarizer`] makes it.
 #[derive(Clone)]
 pub struct FnSummarizer<F>(F);

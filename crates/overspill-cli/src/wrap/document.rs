@@ -320,6 +320,7 @@ fn put_at(table: &mut toml_edit::Table, position: Option<isize>) {
 fn edit_toml(table: &mut dyn TableLike, edit: &Edit) {
     match edit {
         Edit::Replace { key, with } => {
+            let before: Vec<_> = table.iter().map(|(name, _)| name.to_owned()).collect();
             // The comments above and behind what went stay with what came for it.
             let mut above = None;
             let mut behind = None;
@@ -346,6 +347,13 @@ fn edit_toml(table: &mut dyn TableLike, edit: &Edit) {
                     }
                 }
             }
+            let came = with.iter().map(|(name, _)| name);
+            let came: Vec<_> = came.filter(|it| *it == key || !before.contains(it)).collect();
+            let order = before.iter().flat_map(|name| match name == key {
+                true => came.clone(),
+                false => vec![name],
+            });
+            put_in_order(table, order);
         }
         Edit::Prepend { key, words } => {
             let array = table.get_mut(key).and_then(Item::as_value_mut);
@@ -386,6 +394,16 @@ fn edit_toml(table: &mut dyn TableLike, edit: &Edit) {
                 table.remove(key);
             }
         }
+    }
+}
+
+/// Puts all that is in a table into this order.
+fn put_in_order<'a>(table: &mut dyn TableLike, order: impl Iterator<Item = &'a String>) {
+    let members = order.filter_map(|name| table.get_key_value(name));
+    let members: Vec<_> = members.map(|(key, item)| (key.clone(), item.clone())).collect();
+    table.clear();
+    for (key, item) in members {
+        table.entry_format(&key).or_insert(item);
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
+use overspill_mcp::shown;
 use serde_json::{Map, Value};
 
 /// The headers of a server's requests, one `Name: value` a line: what is in the environment is seen by
@@ -74,6 +75,8 @@ pub(crate) enum Left {
     NotText(&'static str),
     Twice(String),
     ServerSentEvents,
+    /// It is reached in a way that the proxy has not, which the address begins with.
+    NoHttp(String),
     ClientLogin(String),
 }
 
@@ -101,6 +104,9 @@ impl Display for Left {
             Self::ServerSentEvents => f.write_str(
                 "it speaks HTTP with server-sent events, which streamable HTTP has replaced",
             ),
+            Self::NoHttp(scheme) => {
+                write!(f, "its address begins with {scheme}://, and the proxy speaks HTTP alone")
+            }
             Self::ClientLogin(key) => {
                 write!(f, "the client logs in by its {key:?}, which it cannot do through a proxy")
             }
@@ -171,7 +177,7 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         words.extend(["--".to_owned(), command.to_owned()]);
         let program = ("command".to_owned(), Value::from(proxy.program.as_str()));
         return match entry.get("args") {
-            Some(Value::Array(_)) => Ok(vec![
+            Some(Value::Array(args)) if args.iter().all(Value::is_string) => Ok(vec![
                 Edit::replace("command", vec![program]),
                 Edit::Prepend { key: "args".to_owned(), words },
             ]),
@@ -182,10 +188,17 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         };
     }
     let (key, url) = text_under(entry, &URL_KEYS).ok_or(Left::NoServer)?;
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_other = |scheme: &String| !["http", "https"].contains(&scheme.as_str());
+    // A client may fill it in.
+    if let Some(scheme) = scheme.filter(|scheme| is_other(scheme) && !scheme.contains('$')) {
+        return Err(Left::NoHttp(scheme));
+    }
     let kind = entry.get("type").and_then(Value::as_str);
+    let is_sse = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("sse"));
     // Where the kind is not said, the address of such a server ends by custom in its name.
     let path = url.split(['?', '#']).next().unwrap_or_default();
-    if kind == Some("sse") || (kind.is_none() && path.trim_end_matches('/').ends_with("/sse")) {
+    if is_sse || (kind.is_none() && path.trim_end_matches('/').ends_with("/sse")) {
         return Err(Left::ServerSentEvents);
     }
     if let Some(login) = CLIENT_LOGINS.iter().find(|&&login| entry.contains_key(login)) {
@@ -436,22 +449,17 @@ fn text_under<'a>(
     keys.iter().find_map(|&key| Some((key, entry.get(key)?.as_str()?)))
 }
 
-/// A query, a user or a variable that the client fills in may be a key.
+/// A query, a user, a variable that the client fills in or a part of the path that is no short word may
+/// be a key.
 fn may_hold_a_key(url: &str) -> bool {
-    public_part(url) != url
+    shown(url) != url
 }
 
-/// An address up to where a key may stand.
+/// An address without what may be a key.
 fn public_part(url: &str) -> String {
-    let end = url.find(['?', '#', '$']).unwrap_or(url.len());
-    let (scheme, rest) = url[..end].split_once("://").unwrap_or(("", &url[..end]));
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let user = host.contains('@');
-    let host = host.rsplit('@').next().unwrap_or_default();
-    match end < url.len() || user {
-        true if scheme.is_empty() => format!("{host}{path}…"),
-        true => format!("{scheme}://{host}{path}…"),
-        false => url.to_owned(),
+    match shown(url) {
+        shown if shown == url || shown.contains('…') => shown,
+        shown => format!("{shown}…"),
     }
 }
 

@@ -127,20 +127,20 @@ DEBUG = "1"
 
 [mcp_servers.git]
 command = "/opt/overspill"
-startup_timeout_sec = 20
 args = ["mcp", "--", "git-server"]
+startup_timeout_sec = 20
 
 [mcp_servers.web]
-tool_timeout_sec = 60.5
 # ask for a key
 command = "/opt/overspill" # far
 args = ["mcp", "--url", "https://a.example/mcp"]
 env = { OVERSPILL_MCP_HEADERS = "X-Key: k" }
+tool_timeout_sec = 60.5
 
 [mcp_servers.desk]
-env_vars = ["DESK_TOKEN"]
 command = "/opt/overspill"
 args = ["mcp", "--token-env", "DESK_TOKEN", "--url", "https://desk.example/mcp"]
+env_vars = ["DESK_TOKEN"]
 
 [tui]
 notifications = true
@@ -166,6 +166,7 @@ fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
         "https://a.example/mcp?key=s3cret",
         "https://u:s3cret@a.example/mcp",
         "https://a.example/${s3cret}",
+        "https://a.example/mcp/s/5b1f-s3cret-2c77d0/mcp",
     ] {
         let text = json!({"mcpServers": {"a": {
             "url": url, "headers": {"Authorization": "Bearer s3cret"}, "env": {"KEY": "s3cret"},
@@ -187,6 +188,11 @@ fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
 fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
     let cases = [
         (json!({"type": "sse", "url": "https://a.example/"}), Left::ServerSentEvents),
+        (json!({"type": "SSE", "url": "https://a.example/"}), Left::ServerSentEvents),
+        (json!({"type": "ws", "url": "ws://a.example/"}), Left::NoHttp("ws".to_owned())),
+        (json!({"url": "WSS://a.example/"}), Left::NoHttp("wss".to_owned())),
+        (json!({"command": "a", "args": ["--port", 80]}), Left::NotText("args")),
+        (json!({"command": "a", "args": [null]}), Left::NotText("args")),
         (json!({"url": "https://a.example/sse"}), Left::ServerSentEvents),
         (json!({"url": "https://a.example/", "oauth": {}}), Left::ClientLogin("oauth".to_owned())),
         (json!({"command": 1}), Left::NoServer),

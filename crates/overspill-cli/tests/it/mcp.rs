@@ -1,11 +1,12 @@
 //! The MCP proxy as a command.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, assert_picture};
 
 /// A server that answers each request of these three kinds.
 const SERVER: &str = r#"while read -r line; do case "$line" in
@@ -63,7 +64,6 @@ fn what_is_missing_or_dangerous_is_refused() {
     for (arguments, said) in [
         (&["mcp"][..], "names servers, but nobody named that file"),
         (&["mcp", "--config", "empty.toml"], "no server is named"),
-        (&["mcp", "--config", "overspill.toml", "--server", "t"], "there is no server named \"t\""),
         (&["mcp", "--url", "http://127.0.0.1:1/", "--token-env", "NOT_SET"], "NOT_SET is not set"),
         (&["mcp", "--listen", "0.0.0.0:0", "--", "true"], "no token is wanted of them"),
     ] {
@@ -74,4 +74,127 @@ fn what_is_missing_or_dangerous_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{error}");
     }
     assert!(!bench.path("ran").exists());
+}
+
+#[test]
+fn what_is_said_wrong_has_a_mend() {
+    let bench = Bench::new();
+    bench.write(
+        "two.toml",
+        "[mcp.servers.files]\ncommand = \"true\"\n[mcp.servers.tickets]\nurl = \"http://a.example/\"\n",
+    );
+    bench.write("none.toml", "");
+    for arguments in [
+        &["mcp", "--"][..],
+        &["mcp", "--url", "http://a.example/", "--", "true"],
+        &["mcp", "--url", "a.example/mcp?key=s3cret"],
+        &["mcp", "--url", "ftp://me:s3cret@a.example/x"],
+        &["mcp", "--listen", ":8931", "--", "true"],
+        &["mcp", "--config", "two.toml", "--server", "nosuch"],
+        &["mcp", "--config", "none.toml", "--server", "nosuch"],
+    ] {
+        assert_picture!(bench.picture(arguments));
+    }
+    let mut command = bench.command(&["mcp", "--url", "http://a.example/"]);
+    let output = command.env("OVERSPILL_MCP_HEADERS", "X-Key s3cret").output().unwrap();
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "overspill: error: OVERSPILL_MCP_HEADERS has a line without a colon\n\
+         hint: write one `Name: value` a line\n"
+    );
+}
+
+#[test]
+fn the_help_names_its_own_run() {
+    let help = Bench::new().stdout(&["mcp", "--help"]);
+    assert!(help.contains("by default \"mcp\"") && !help.contains("\"cli\""), "{help}");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_told_of() {
+    let bench = Bench::new();
+    let mut command = bench.command(&["mcp", "--", "nosuch-command"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(ASKED.lines().next().unwrap().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let why = "nosuch-command cannot be started: No such file or directory (os error 2); hint: check its \
+               name and PATH";
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(answer["error"]["message"].as_str().unwrap().starts_with(why), "{answer}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with(&format!("overspill: {why}\n")), "{said}");
+}
+
+#[test]
+fn a_server_does_not_find_what_is_for_the_proxy() {
+    let bench = Bench::new();
+    bench.write(
+        "servers.toml",
+        "[mcp.servers.a]\nurl = \"http://a.example/\"\ntoken_env = \"OF_FILE\"\n\
+         [mcp.listen]\ntoken_env = \"OF_LISTEN\"\n\
+         [summarize]\nmodel = \"openai:m\"\napi_key_env = \"OF_MODEL\"\n",
+    );
+    let found = "read -r line; printf '{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"found\":\"%s\"}}\\n' \
+                 \"$OVERSPILL_MCP_HEADERS$OVERSPILL_MCP_URL$OF_FILE$OF_LISTEN$OF_MODEL$OF_NOBODY\"";
+    let mut command = bench.command(&["mcp", "--config", "servers.toml", "--", "sh", "-c", found]);
+    for name in ["OVERSPILL_MCP_HEADERS", "OVERSPILL_MCP_URL", "OF_FILE", "OF_LISTEN", "OF_MODEL"] {
+        command.env(name, "X: s3cret");
+    }
+    command.env("OF_NOBODY", "all else stays");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(ASKED.lines().next().unwrap().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["result"]["found"], "all else stays");
+}
+
+/// A server that prints more that is no message than a pipe holds, before it answers.
+const LOUD: &str = r#"read -r line; i=0; while [ $i -lt 3000 ]; do
+printf '\033[2Jno message %d %0500d\n' $i 0; i=$((i + 1)); done
+echo '{"jsonrpc":"2.0","id":0,"result":{}}'; cat > /dev/null"#;
+
+#[test]
+fn nobody_waits_for_a_client_that_does_not_read_what_is_said() {
+    let bench = Bench::new();
+    let mut command = bench.command(&["mcp", "--", "sh", "-c", LOUD]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}", ASKED.lines().next().unwrap()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+    assert_eq!(answer, "{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n");
+
+    // What found no room is counted.
+    drop(input);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    assert!(said.lines().all(|line| line.starts_with("overspill: ")), "{said}");
+    assert!(said.contains("\\u{1b}[2Jno message 0 ") && !said.contains('\x1b'), "{said}");
+    let shown = said.lines().filter(|line| line.contains("no message")).count();
+    let lost: usize = said
+        .lines()
+        .filter_map(|line| line.strip_suffix(" lines were not shown, since nobody read"))
+        .map(|line| line.trim_start_matches("overspill: ").parse::<usize>().unwrap())
+        .sum();
+    assert!(lost > 0);
+    assert_eq!(shown + lost, 3_000);
+}
+
+#[test]
+fn a_port_alone_is_one_of_this_machine() {
+    let bench = Bench::new();
+    for address in ["0", "localhost:0", "127.0.0.1:0"] {
+        let mut command = bench.command(&["mcp", "--listen", address, "--", "true"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert!(child.wait().unwrap().success());
+        let port = said.strip_prefix("overspill: listening on http://127.0.0.1:").unwrap();
+        assert!(port.strip_suffix("/mcp\n").unwrap().parse::<u16>().unwrap() > 0, "{said}");
+    }
 }

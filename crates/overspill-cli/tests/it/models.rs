@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Stdio;
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -131,6 +131,77 @@ fn a_signal_gives_up_a_summary_and_the_chain_goes_on() {
         assert!(stdout.contains("stored as cli/"), "{stdout}");
         assert_eq!(bench.stdout(&["export", &bench.handle()]), numbers(1_000));
     }
+}
+
+/// A server whose only answer has the numbers to 1000.
+const SERVER: &str = r#"while read -r line; do case "$line" in *'"tools/call"'*)
+printf '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"%s"}]}}\n' "$(seq -s '\n' 1 1000)" ;;
+esac; done"#;
+
+const CALL: &str =
+    "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"numbers\"}}\n";
+
+/// The proxy before that server, asked.
+fn proxy(bench: &Bench, key: Option<&str>) -> (Child, ChildStdin) {
+    let mut command = bench.command(&["mcp", "--", "sh", "-c", SERVER]);
+    key.map(|key| command.env("TEST_KEY", key));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(CALL.as_bytes()).unwrap();
+    (child, input)
+}
+
+/// The text of what it answers, and what it said.
+fn answered(child: Child) -> (String, String) {
+    let output = child.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let view = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    (view, String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn the_proxy_shows_what_the_named_model_wrote() {
+    let (address, asked) = endpoint("200 OK", says("The numbers from 1 to 1000."));
+    let bench = bench(address);
+    let (child, input) = proxy(&bench, Some("sk-1"));
+    drop(input);
+    let (view, said) = answered(child);
+    assert!(view.ends_with("\nThe numbers from 1 to 1000.") && said.is_empty(), "{view}{said}");
+    let (headers, _) = asked.recv().unwrap();
+    assert!(headers.contains("bearer sk-1"), "{headers}");
+}
+
+#[test]
+fn a_proxy_without_a_key_says_so_when_it_begins() {
+    let (address, _asked) = endpoint("200 OK", says("Never."));
+    let bench = bench(address);
+    let (child, input) = proxy(&bench, None);
+    drop(input);
+    let (view, said) = answered(child);
+    assert!(view.contains("stored as mcp/numbers."), "{view}");
+    assert_eq!(
+        said,
+        "overspill: warning: nothing is summarized, the next action of the chain runs: openai:gpt-5-mini \
+         is not asked: TEST_KEY is not set\n\
+         overspill: hint: set TEST_KEY to a key, or name a model and another variable, with model and \
+         api_key_env under [summarize]\n\
+         overspill: the output of numbers could not be summarized: the proxy has no model to ask\n"
+    );
+}
+
+#[test]
+fn a_signal_gives_up_a_summary_of_the_proxy() {
+    let (address, asked) = silence();
+    let bench = bench(address);
+    let (child, input) = proxy(&bench, Some("sk-1"));
+    // Held open: no answer will come.
+    let held = asked.recv().unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let (view, said) = answered(child);
+    drop((held, input));
+    assert!(view.contains("stored as mcp/numbers."), "{view}");
+    assert!(said.contains("openai:gpt-5-mini: interrupted"), "{said}");
 }
 
 #[test]

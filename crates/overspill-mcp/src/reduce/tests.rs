@@ -1,13 +1,13 @@
 //! A result in, what the client gets out.
 
 use overspill::store::{Handle, Stored};
+use overspill::summary::NoModel;
 use overspill_store::MemoryStore;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::long::Spool;
-use crate::proxy::NoModel;
 
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
@@ -15,7 +15,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 fn reducer_of(config: Config) -> Reducer {
     let store = Arc::new(MemoryStore::default());
-    Reducer::new(config, store, Arc::new(NoModel), "run".into()).unwrap()
+    Reducer::new(config, store, Arc::new(NoModel::because("no")), "run".into()).unwrap()
 }
 
 fn reducer() -> Reducer {

@@ -378,12 +378,7 @@ impl Router {
             .map(|(server, error)| {
                 let why = Members::of(error).and_then(|error| error.text("message"));
                 let why = why.unwrap_or_else(|| "it answered with an error".to_owned());
-                let name = &self.names[*server];
-                // What the proxy itself says of a server begins with its name.
-                match why.strip_prefix(name.as_str()) {
-                    Some(rest) if rest.starts_with([' ', ':']) => why,
-                    _ => format!("{name}: {why}"),
-                }
+                of(&self.names[*server], &why)
             })
             .collect();
         if results.is_empty() && !errors.is_empty() {
@@ -583,5 +578,14 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
                 into.insert(key, value);
             }
         }
+    }
+}
+
+/// What a server says, or what is said of it; its name stands there once.
+fn of(name: &str, why: &str) -> String {
+    let rest = why.strip_prefix(name);
+    match rest.is_some_and(|rest| rest.starts_with(|it: char| !it.is_alphanumeric())) {
+        true => why.to_owned(),
+        false => format!("{name}: {why}"),
     }
 }

@@ -1,15 +1,15 @@
 //! Messages in, effects out.
 
 use overspill::Config;
+use overspill::summary::NoModel;
 use overspill_store::MemoryStore;
 use proptest::prelude::*;
 
 use super::*;
-use crate::proxy::NoModel;
 
 fn reducer(config: Config) -> Arc<Reducer> {
     let store = Arc::new(MemoryStore::default());
-    Arc::new(Reducer::new(config, store, Arc::new(NoModel), "run".into()).unwrap())
+    Arc::new(Reducer::new(config, store, Arc::new(NoModel::because("no")), "run".into()).unwrap())
 }
 
 fn router(names: &[&str]) -> Router {

@@ -260,6 +260,30 @@ async fn what_was_asked_before_the_input_ended_is_answered() {
     within(served).await.unwrap().unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_can_answer_any_more_is_answered_with_an_error() {
+    // It answers nothing, and ends when its input does.
+    let silent = || Transport::command("sh", ["-c", "while read -r line; do :; done"]);
+    let missing = || Transport::command("/nonexistent/program", [""; 0]);
+    let both = [("a", silent()), ("b", missing())];
+    for servers in [&[("s", silent())][..], &[("s", missing())], &both] {
+        let proxy = proxy(servers, "", &Said::default());
+        let (mut near, far) = tokio::io::duplex(1 << 20);
+        let (input, output) = tokio::io::split(far);
+        let served =
+            tokio::spawn(async move { proxy.serve(input, output, CancellationToken::new()).await });
+        let initialize = r#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{}}"#;
+        near.write_all(format!("{initialize}\n").as_bytes()).await.unwrap();
+        near.shutdown().await.unwrap();
+        let mut all = String::new();
+        within(near.read_to_string(&mut all)).await.unwrap();
+        let answer: Value = serde_json::from_str(&all).unwrap();
+        assert_eq!(answer["id"], "a");
+        assert!(answer["error"]["message"].is_string(), "{answer}");
+        within(served).await.unwrap().unwrap();
+    }
+}
+
 /// A store on a disk that is full.
 #[derive(Debug)]
 struct Full;

@@ -264,7 +264,7 @@ async fn a_server_that_cannot_be_reached_is_told_of() {
     let (client, url) = (Client::new(), listening.url());
     let answer = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
     let body = within(answer.text()).await.unwrap();
-    assert!(body.contains("s cannot be reached"), "{body}");
+    assert!(body.contains("/mcp) cannot be reached"), "{body}");
     listening.close().await;
 }
 

@@ -6,4 +6,5 @@ mod client;
 mod faults;
 mod http;
 mod peer;
+mod refusals;
 mod stdio;
