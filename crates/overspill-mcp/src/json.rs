@@ -71,9 +71,16 @@ impl<'de: 't, 't> Deserialize<'de> for Members<'t> {
     }
 }
 
-/// The members of an object, each with its key, its value and where both are together; nothing
-/// where it is no object.
-pub(crate) fn placed(object: &str) -> Vec<(String, &str, Range<usize>)> {
+/// A member of an object: its key, its value, and where both are together.
+pub(crate) type Placed<'t> = (String, &'t str, Range<usize>);
+
+/// The value of that key; of repeated keys the last counts.
+pub(crate) fn last<'t>(members: &[Placed<'t>], key: &str) -> Option<&'t str> {
+    members.iter().rev().find(|(name, ..)| name == key).map(|(_, value, _)| *value)
+}
+
+/// The members of an object with where they are; nothing where it is no object.
+pub(crate) fn placed(object: &str) -> Vec<Placed<'_>> {
     let mut end = 0;
     let members = Members::of(object).unwrap_or_default().0;
     let placed = members.into_iter().map(|(key, value)| {

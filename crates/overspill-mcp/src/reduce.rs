@@ -21,7 +21,7 @@ use overspill::{
 };
 
 use crate::handle_argument;
-use crate::json::{self, Edits, Members, items, packed, quote, span, string};
+use crate::json::{self, Edits, Members, Placed, items, last, packed, quote, span, string};
 use crate::long::{Broken, Long};
 use crate::message::INTERNAL;
 
@@ -551,15 +551,16 @@ impl Faces {
     /// What the result of a tool consists of.
     fn of_result(result: &str) -> Self {
         let mut faces = Self::default();
-        let members = Members::of(result).unwrap_or_default();
-        let (content, structured) = (members.get("content"), members.some("structuredContent"));
+        let members = json::placed(result);
+        let content = last(&members, "content");
+        let structured = last(&members, "structuredContent").filter(|value| *value != "null");
         if let Some(content) = content {
             faces.content(result, content);
         }
         if let Some(structured) = structured {
             faces.structured(result, structured);
         }
-        faces.beside(result, |key, value| {
+        faces.beside(result, &members, |key, value| {
             key == "_meta"
                 || [content, structured].iter().flatten().any(|known| std::ptr::eq(*known, value))
                 || (value.len() <= SHORT && SAID.contains(&key))
@@ -570,12 +571,12 @@ impl Faces {
     /// What an error consists of.
     fn of_error(error: &str) -> Self {
         let mut faces = Self::default();
-        let members = Members::of(error).unwrap_or_default();
-        let message = members.get("message").filter(|message| message.starts_with('"'));
+        let members = json::placed(error);
+        let message = last(&members, "message").filter(|message| message.starts_with('"'));
         if let Some(literal) = message {
             faces.single(error, literal);
         }
-        faces.beside(error, |key, value| {
+        faces.beside(error, &members, |key, value| {
             message.is_some_and(|message| std::ptr::eq(message, value))
                 || (value.len() <= SHORT && key == "code")
         });
@@ -593,8 +594,7 @@ impl Faces {
     }
 
     /// The members of an object that `stays` does not keep.
-    fn beside(&mut self, object: &str, stays: impl Fn(&str, &str) -> bool) {
-        let members = json::placed(object);
+    fn beside(&mut self, object: &str, members: &[Placed<'_>], stays: impl Fn(&str, &str) -> bool) {
         let leaving: Vec<_> = members.iter().filter(|(key, value, _)| !stays(key, value)).collect();
         if leaving.len() > MEMBERS {
             return self.rest(object, leaving.into_iter().map(|(.., at)| at.clone()).collect());

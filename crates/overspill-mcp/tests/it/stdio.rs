@@ -50,6 +50,17 @@ async fn a_handle_is_an_argument_where_that_is_allowed() {
         let answer = connected.call("echo", arguments).await.unwrap();
         if is_allowed {
             assert_eq!(text(&answer), lines(20_000).len().to_string());
+            for (value, why) in [
+                (json!({ "$overspill": "cut" }), "is no handle"),
+                (json!({ "$overspill": null, "view": "x" }), "nothing could be stored"),
+                (json!({ "$overspill": handle(&view), "as": "xml" }), "\"as\" is \"xml\""),
+                (json!({ "$overspill": handle(&view), "more": 1 }), "\"more\" stands beside"),
+            ] {
+                let answer = connected.call("echo", json!({ "text": value })).await.unwrap();
+                assert_eq!(answer.is_error, Some(true), "{value}");
+                let said = text(&answer);
+                assert!(said.starts_with("echo was not called: ") && said.contains(why), "{said}");
+            }
         } else {
             assert_eq!(answer.is_error, Some(true));
             assert!(text(&answer).contains("takes no handle"), "{}", text(&answer));
