@@ -24,11 +24,17 @@ const RUN: &str = "mcp";
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) fn mcp(common: &cli::Common, args: &cli::Mcp) -> Result<u8, Failure> {
-    let settings = Settings::load(common, &args.policy, None)?;
     let log = Log::writing(std::io::stderr())?;
+    let done = stand_between(common, args, &log);
+    log.finish(LAST_WORDS);
+    done
+}
+
+fn stand_between(common: &cli::Common, args: &cli::Mcp, log: &Log) -> Result<u8, Failure> {
+    let settings = Settings::load(common, &args.policy, None)?;
     let (store, warning) = settings.store_or_closed();
     if let Some(warning) = warning {
-        say(&log, "warning", &warning.context("nothing can be stored"));
+        say(log, "warning", &warning.context("nothing can be stored"));
     }
     let interrupt = Interrupt::default();
     let mut options = Options::new(settings.config.clone(), store);
@@ -41,7 +47,7 @@ pub(crate) fn mcp(common: &cli::Common, args: &cli::Mcp) -> Result<u8, Failure> 
             (summarizer, None) => options.summarizer = Some(summarizer),
             (_, Some(failure)) => {
                 let what = "nothing is summarized, the next action of the chain runs";
-                say(&log, "warning", &failure.context(what));
+                say(log, "warning", &failure.context(what));
             }
         }
     }
@@ -59,22 +65,20 @@ pub(crate) fn mcp(common: &cli::Common, args: &cli::Mcp) -> Result<u8, Failure> 
     })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = match args.listen {
-        Some(address) => runtime.block_on(listen(&proxy, args, &settings, &log, address, closing)),
+        Some(address) => runtime.block_on(listen(&proxy, args, &settings, log, address, closing)),
         None => runtime
             .block_on(proxy.serve(tokio::io::stdin(), tokio::io::stdout(), closing))
             .map_err(Failure::from),
     };
     // Whoever still reads standard input is not waited for.
     runtime.shutdown_timeout(Duration::from_millis(100));
-    let status = match served {
+    Ok(match served {
         Ok(()) => 0,
         Err(failure) => {
-            say(&log, "error", &failure);
+            say(log, "error", &failure);
             failure.status
         }
-    };
-    log.finish(LAST_WORDS);
-    Ok(status)
+    })
 }
 
 /// Says it as everything else that the proxy says: whoever reads it is not waited for.
