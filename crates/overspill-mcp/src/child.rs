@@ -119,10 +119,8 @@ impl Keeper {
                         self.held = Some(next);
                         return true;
                     }
-                    let why = format!(
-                        "{why}; it is started again in {:.1} s",
-                        left.as_secs_f64()
-                    );
+                    let why =
+                        format!("{why} (it is started again in {:.1} s)", left.as_secs_f64());
                     self.session.not_sent(self.server, &next.text, &why).await;
                 }
             }
@@ -149,7 +147,7 @@ impl Keeper {
         if let Some(cwd) = cwd {
             program.current_dir(cwd);
         }
-        program.spawn().map_err(|error| explain(&error, command, &self.name))
+        program.spawn().map_err(|error| explain(&error, command, cwd.as_deref(), &self.name))
     }
 
     async fn serve(&mut self, mut child: Child, again: bool) -> End {
@@ -395,7 +393,16 @@ fn describe(name: &str, status: Option<std::process::ExitStatus>) -> String {
     }
 }
 
-fn explain(error: &std::io::Error, command: &Path, name: &str) -> std::io::Error {
+fn explain(
+    error: &std::io::Error,
+    command: &Path,
+    cwd: Option<&Path>,
+    name: &str,
+) -> std::io::Error {
+    if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
+        let text = format!("its folder, {}, is not there; hint: correct its cwd", cwd.display());
+        return std::io::Error::new(error.kind(), text);
+    }
     let hint = match error.kind() {
         std::io::ErrorKind::NotFound => "; hint: check its name and PATH",
         std::io::ErrorKind::PermissionDenied => "; hint: make it executable",

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -21,22 +21,20 @@ use axum::routing::any;
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::{StreamExt, stream};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::accept::accept;
-use crate::json::{Edits, Members};
-use crate::lane::STALL;
+use crate::guest::{Guest, Waiting};
+use crate::json::Members;
 use crate::lines;
-use crate::long::Long;
-use crate::message::{Id, Kind, Message, cancelled};
-use crate::proxy::{HURRIED, Opened, Proxy, ProxyError};
+use crate::message::{Id, Kind, Message};
+use crate::proxy::{HURRIED, Proxy, ProxyError};
 use crate::revision::{self, SESSIONLESS};
 use crate::server::Secret;
-use crate::session::{Outgoing, QUEUE, Session};
-use crate::streams::{Delivery, Event, Resumed, Streams, place};
+use crate::streams::{Event, Resumed, place};
 
 const SESSION: &str = "mcp-session-id";
 const VERSION: &str = "mcp-protocol-version";
@@ -93,77 +91,6 @@ struct Front {
     guests: Mutex<HashMap<String, Arc<Guest>>>,
     /// The session of all messages that stand for themselves; it is opened with the first.
     everybody: Mutex<Option<Arc<Guest>>>,
-}
-
-/// A client's session over HTTP.
-struct Guest {
-    session: Arc<Session>,
-    opened: Mutex<Option<Opened>>,
-    streams: Mutex<Streams>,
-    used: Mutex<Instant>,
-    /// The clients' own ids of requests, where several clients share the session.
-    shared: Option<Mutex<Shared>>,
-}
-
-/// Requests of clients that share a session, under ids that no other client's request has.
-#[derive(Debug, Default)]
-struct Shared {
-    asked: HashMap<Id, Asked>,
-    next: u64,
-}
-
-/// What a request had before.
-#[derive(Debug, Clone)]
-struct Asked {
-    id: Id,
-    token: Option<Id>,
-}
-
-impl Asked {
-    /// A message that came of the request, as the client knows it.
-    fn led_back(&self, known: &Id, message: &Message) -> String {
-        let body = message.result().unwrap_or(message.params());
-        let members = Members::of(body).unwrap_or_default();
-        let is_known = |raw: &&str| Id::of(raw) == *known;
-        let mut edits = Edits::default();
-        if let Some(raw) = revision::subscription(&members).filter(is_known) {
-            edits.replace_part(message.text(), raw, self.id.as_json());
-        }
-        let token = members.some("progressToken").filter(is_known);
-        if let (Some(raw), Some(token)) = (token, &self.token) {
-            edits.replace_part(message.text(), raw, token.as_json());
-        }
-        let text = edits.apply(message.text());
-        match (message.kind(), Message::one(text)) {
-            (Kind::Response { .. }, Ok(message)) => message.with_id(&self.id),
-            (_, Ok(message)) => message.into_text(),
-            // What was a message is one still.
-            (_, Err(_)) => message.text().to_owned(),
-        }
-    }
-}
-
-/// A client without a session that waits for answers: nobody comes back for them, so what is
-/// unanswered when it goes is cancelled.
-struct Waiting {
-    guest: Arc<Guest>,
-    stream: u64,
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let unanswered = self.guest.streams().unanswered(self.stream);
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if unanswered.is_empty() {
-            return;
-        }
-        let guest = Arc::clone(&self.guest);
-        runtime.spawn(async move {
-            for id in unanswered {
-                guest.cancel(&id).await;
-            }
-        });
-    }
 }
 
 impl Proxy {
@@ -319,143 +246,6 @@ impl Front {
     fn everybody(&self) -> Arc<Guest> {
         let mut everybody = self.everybody.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(everybody.get_or_insert_with(|| Guest::open(&self.proxy, true)))
-    }
-}
-
-impl Guest {
-    fn open(proxy: &Proxy, is_shared: bool) -> Arc<Self> {
-        let (client, outgoing) = mpsc::channel(QUEUE);
-        let opened = proxy.open(client, is_shared);
-        let guest = Arc::new(Self {
-            session: Arc::clone(&opened.session),
-            opened: Mutex::new(Some(opened)),
-            streams: Mutex::new(Streams::new(is_shared)),
-            used: Mutex::new(Instant::now()),
-            shared: is_shared.then(Mutex::default),
-        });
-        tokio::spawn(deliver(Arc::downgrade(&guest), outgoing));
-        guest
-    }
-
-    fn streams(&self) -> MutexGuard<'_, Streams> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    /// How long nobody has used it.
-    fn idle(&self) -> Duration {
-        if self.streams().is_used() {
-            return Duration::ZERO;
-        }
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
-    }
-
-    async fn close(&self) {
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(opened) = opened {
-            // Nobody is left to hear of what takes long.
-            let hurry = CancellationToken::new();
-            hurry.cancel();
-            opened.close(&hurry).await;
-        }
-        // Whoever still listens has heard everything.
-        *self.streams() = Streams::new(self.shared.is_some());
-    }
-
-    /// The message under an id, and with a token of progress, that no other client's has, where the
-    /// session is shared.
-    fn told_apart(&self, message: Message) -> Message {
-        let (Some(shared), Some(id)) = (&self.shared, message.request_id()) else {
-            return message;
-        };
-        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.next += 1;
-        let known = Id::text(&format!("overspill:client:{}", shared.next));
-        let params = Members::of(message.params()).unwrap_or_default();
-        let meta = params.object("_meta").unwrap_or_default();
-        let token = meta.some("progressToken");
-        let mut edits = Edits::default();
-        if let Some(token) = token {
-            edits.replace_part(message.text(), token, known.as_json());
-        }
-        let text = edits.apply(message.text());
-        let renamed = Message::one(text).and_then(|message| Message::one(message.with_id(&known)));
-        let asked = Asked { id, token: token.map(Id::of) };
-        match renamed {
-            Ok(renamed) => {
-                shared.asked.insert(known, asked);
-                renamed
-            }
-            Err(_) => message,
-        }
-    }
-
-    /// Nobody waits for the answer to a request any more.
-    async fn cancel(&self, id: &Id) {
-        if let Some(shared) = &self.shared {
-            shared.lock().unwrap_or_else(PoisonError::into_inner).asked.remove(id);
-        }
-        let notification = Message::one(cancelled(id, "the client is gone"));
-        if let Ok(notification) = notification {
-            self.session.client_sent(notification).await;
-        }
-    }
-
-    /// The text with all that its strings stand for: an event is sent in one piece.
-    fn whole(&self, text: String, long: Option<Arc<Long>>) -> String {
-        let Some(long) = long else { return text };
-        long.whole(&text).unwrap_or_else(|error| {
-            self.session.log().say(&format!("a long message cannot be read from disk: {error}"));
-            text
-        })
-    }
-
-    /// What came of a request, as the client knows it, where the session is shared.
-    fn led_back(&self, text: String, answers: Option<&Id>, related: Option<&Id>) -> String {
-        let (Some(shared), Some(known)) = (&self.shared, answers.or(related)) else { return text };
-        let asked = {
-            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            match answers {
-                Some(_) => shared.asked.remove(known),
-                None => shared.asked.get(known).cloned(),
-            }
-        };
-        match (asked, Message::one(text.clone())) {
-            (Some(asked), Ok(message)) => asked.led_back(known, &message),
-            _ => text,
-        }
-    }
-
-    /// Gives an event to the client. One that does not read is waited for, unless others would wait
-    /// with it; then its stream ends, and it can come back for what it missed.
-    async fn give(&self, Delivery { event, to }: Delivery) {
-        let Some(to) = to else { return };
-        let stream = event.stream;
-        let Err(TrySendError::Full(event)) = to.try_send(event) else { return };
-        let is_alone = self.shared.is_none();
-        if is_alone && timeout(STALL, to.send(event)).await.is_ok() {
-            return;
-        }
-        self.session.log().say("a client does not read what it is sent; its stream is ended");
-        self.streams().cut(stream);
-    }
-}
-
-/// Puts what the client gets on its streams.
-async fn deliver(guest: Weak<Guest>, mut outgoing: mpsc::Receiver<Outgoing>) {
-    while let Some(mut next) = outgoing.recv().await {
-        let Some(guest) = guest.upgrade() else { return };
-        if let Outgoing::Message { text, answers, related, long } = &mut next {
-            let whole = guest.whole(std::mem::take(text), long.take());
-            *text = guest.led_back(whole, answers.as_ref(), related.as_ref());
-        }
-        let delivery = guest.streams().route(next);
-        if let Some(delivery) = delivery {
-            guest.give(delivery).await;
-        }
     }
 }
 
@@ -744,44 +534,6 @@ mod tests {
             "user@localhost",
         ] {
             assert_eq!(host_of(authority), None, "{authority}");
-        }
-    }
-
-    #[test]
-    fn what_came_of_a_request_bears_what_the_client_gave_it() {
-        let known = Id::text("overspill:client:7");
-        let asked = Asked { id: Id::of("1.0"), token: Some(Id::of("\"t\"")) };
-        let back = |text: &str| {
-            let message = Message::one(text.to_owned()).unwrap();
-            asked.led_back(&known, &message)
-        };
-        let subscription = r#""_meta":{"io.modelcontextprotocol/subscriptionId":"#;
-        for (text, expected) in [
-            (
-                r#"{"id":"overspill:client:7","result":{"x":1e2}}"#.to_owned(),
-                r#"{"id":1.0,"result":{"x":1e2}}"#.to_owned(),
-            ),
-            (
-                r#"{"method":"notifications/progress","params":{"progressToken":"overspill:client:7"}}"#
-                    .to_owned(),
-                r#"{"method":"notifications/progress","params":{"progressToken":"t"}}"#.to_owned(),
-            ),
-            (
-                format!(r#"{{"method":"m","params":{{{subscription}"overspill:client:7"}}}}}}"#),
-                format!(r#"{{"method":"m","params":{{{subscription}1.0}}}}}}"#),
-            ),
-            (
-                format!(
-                    r#"{{"id":"overspill:client:7","result":{{{subscription}"overspill:client:7"}}}}}}"#
-                ),
-                format!(r#"{{"id":1.0,"result":{{{subscription}1.0}}}}}}"#),
-            ),
-            (
-                r#"{"method":"m","params":{"progressToken":"another"}}"#.to_owned(),
-                r#"{"method":"m","params":{"progressToken":"another"}}"#.to_owned(),
-            ),
-        ] {
-            assert_eq!(back(&text), expected);
         }
     }
 }

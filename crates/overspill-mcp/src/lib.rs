@@ -44,6 +44,7 @@ mod session;
 mod lines;
 mod child;
 mod streams;
+mod guest;
 mod accept;
 mod http_server;
 mod http_client;

@@ -1,5 +1,6 @@
 //! A result in, what the client gets out.
 
+use data_encoding::BASE64;
 use overspill::store::{Handle, Stored};
 use overspill::summary::NoModel;
 use overspill_store::MemoryStore;
@@ -7,6 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::json::packed;
 use crate::long::Spool;
 
 fn block_on<F: Future>(future: F) -> F::Output {

@@ -269,6 +269,26 @@ async fn a_server_does_not_find_what_is_the_proxys_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_cannot_be_started_is_told_of_with_a_mend() {
+    let program = |command: &str, cwd: Option<&str>| Transport::Command {
+        command: command.into(),
+        args: Vec::new(),
+        env: Vec::new(),
+        cwd: cwd.map(Into::into),
+    };
+    for (server, expected) in [
+        (program("/nonexistent/program", None), "hint: check its name and PATH"),
+        (program("/etc/passwd", None), "hint: make it executable"),
+        (program("true", Some("/nonexistent/folder")), "hint: correct its cwd"),
+    ] {
+        let said = Said::default();
+        let answer = opened(&proxy(&[("s", server)], "", &said)).await;
+        assert!(said.all().contains(expected), "{}", said.all());
+        assert!(answer["error"]["message"].is_string(), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_stands_once_before_what_is_said_of_it() {
     let gone = Transport::command("/nonexistent/program", [""; 0]);
     let page = response("404 Not Found", "", "");
