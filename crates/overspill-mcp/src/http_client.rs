@@ -1,23 +1,26 @@
 //! A server over streamable HTTP: each message is posted, answers come as JSON or as events.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use data_encoding::BASE64;
-use futures_util::{StreamExt, pin_mut};
+use futures_util::TryStreamExt;
 use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, WWW_AUTHENTICATE,
 };
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
-use sse_stream::{Sse, SseByteStream};
+use tokio::io::AsyncBufRead;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_util::io::StreamReader;
 
+use crate::events::{Event, Events};
 use crate::json::Members;
 use crate::lane::ToServer;
-use crate::long::Raw;
+use crate::lines::{self, Ends, Line};
 use crate::message::{INITIALIZED, Id, Kind, Message};
 use crate::revision;
 use crate::router::Mark;
@@ -419,12 +422,16 @@ impl Connector {
             return self.answer_events(response, id, opens).await;
         }
         let challenge = header(WWW_AUTHENTICATE.as_str());
-        let body = response.bytes().await.map_err(|error| self.unreachable(error))?;
-        let body = match String::from_utf8(body.into()) {
-            Ok(body) => body,
-            Err(error) => {
-                let bytes = Raw::Held(error.into_bytes());
-                self.session.answered_no_text(self.server, &self.name, id, bytes).await;
+        let body = lines::read_to(&mut reader(response), Ends::Input).await;
+        let body =
+            body.map_err(|error| format!("the answer of {} broke off: {error}", self.name))?;
+        let (body, held) = match body {
+            None => (String::new(), None),
+            Some((Line::Whole(body), _)) => (body, None),
+            // It is there as long as something of it is on its way.
+            Some((Line::Long(skeleton, long), _)) => (skeleton, Some(self.session.longs.add(long))),
+            Some((Line::NotText(line), _)) => {
+                self.session.answered_no_text(self.server, &self.name, id, line.bytes).await;
                 return Ok(());
             }
         };
@@ -433,7 +440,7 @@ impl Connector {
             matches!(message.kind(), Kind::Response { id: Some(of) } if of == id)
                 || (message.error().is_some() && !status.is_success())
         };
-        match Message::parse(body) {
+        let done = match Message::parse(body) {
             Ok(messages) if messages.iter().any(answers) => {
                 for message in messages {
                     self.pass_on(message, Some(id), opens).await;
@@ -441,7 +448,9 @@ impl Connector {
                 Ok(())
             }
             _ => Err(self.refusal(status, &kind, challenge.as_deref(), &said)),
-        }
+        };
+        drop(held);
+        done
     }
 
     async fn pass_on(&self, message: Message, related: Option<&Id>, opens: bool) {
@@ -517,19 +526,17 @@ impl Connector {
         opens: bool,
         progress: &mut Progress,
     ) {
-        let bytes = response.bytes_stream().map(|read| read.map_err(reqwest::Error::without_url));
-        let events = SseByteStream::new(bytes);
-        pin_mut!(events);
+        let mut events = Events::new(reader(response));
         loop {
-            let Sse { data, id, retry, .. } = match events.next().await {
-                Some(Ok(event)) => event,
-                Some(Err(error)) => {
+            let Event { data, id, retry } = match events.next().await {
+                Ok(Some(event)) => event,
+                Err(error) => {
                     self.session
                         .log()
                         .say(&format!("a stream of {} broke off: {error}", self.name));
                     return;
                 }
-                None => return,
+                Ok(None) => return,
             };
             if id.is_some() {
                 progress.last_id = id;
@@ -537,22 +544,38 @@ impl Connector {
             if let Some(retry) = retry {
                 progress.retry = Some(Duration::from_millis(retry).min(LONGEST_WAIT));
             }
-            let Some(data) = data.filter(|data| !data.is_empty()) else { continue };
-            match Message::parse(data) {
-                Ok(messages) => {
-                    for message in messages {
-                        progress.answered |= match (message.kind(), related) {
-                            (Kind::Response { id: Some(of) }, Some(id)) => of == id,
-                            _ => false,
-                        };
-                        self.pass_on(message, related, opens).await;
+            let answers = |message: &Message| match (message.kind(), related) {
+                (Kind::Response { id: Some(of) }, Some(id)) => of == id,
+                _ => false,
+            };
+            let (text, held) = match data {
+                None => continue,
+                Some(Line::Whole(data)) if data.is_empty() => continue,
+                Some(Line::Whole(data)) => (data, None),
+                Some(Line::Long(skeleton, long)) => (skeleton, Some(self.session.longs.add(long))),
+                Some(Line::NotText(line)) => {
+                    progress.answered |=
+                        Message::one(line.readable.clone()).is_ok_and(|message| answers(&message));
+                    self.session.server_said_no_text(self.server, &self.name, line).await;
+                    match progress.answered {
+                        true => return,
+                        false => continue,
                     }
                 }
-                Err(error) => self
-                    .session
-                    .log()
-                    .say(&format!("{} sent something that is skipped: {error}", self.name)),
+            };
+            for message in Message::each(text) {
+                match message {
+                    Ok(message) => {
+                        progress.answered |= answers(&message);
+                        self.pass_on(message, related, opens).await;
+                    }
+                    Err(error) => self
+                        .session
+                        .log()
+                        .say(&format!("{} sent something that is skipped: {error}", self.name)),
+                }
             }
+            drop(held);
             if progress.answered {
                 return;
             }
@@ -659,6 +682,13 @@ fn cut(said: &str) -> String {
         Some((end, _)) => format!("{}…", &words[..end]),
         None => words,
     }
+}
+
+/// The body of a response, read as it comes.
+fn reader(response: Response) -> impl AsyncBufRead + Unpin {
+    // An address may hold what is secret.
+    let secretless = |error: reqwest::Error| io::Error::other(error.without_url());
+    StreamReader::new(Box::pin(response.bytes_stream().map_err(secretless)))
 }
 
 /// A text as a header can hold it, in the form that the protocol has for others.

@@ -47,6 +47,7 @@ mod streams;
 mod guest;
 mod accept;
 mod http_server;
+mod events;
 mod http_client;
 mod proxy;
 

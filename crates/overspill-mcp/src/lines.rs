@@ -39,10 +39,35 @@ pub(crate) enum Line {
     NotText(NotText),
 }
 
+/// What a line ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// A newline.
+    Newline,
+    /// A newline or a carriage return.
+    Either,
+    /// The end of the input.
+    Input,
+}
+
 /// Reads as [`read`] does, but what is too long to hold goes to disk, as long as that takes it.
 pub(crate) async fn read_any<R: AsyncBufRead + Unpin>(
     reader: &mut R,
 ) -> std::io::Result<Option<Line>> {
+    loop {
+        match read_to(reader, Ends::Newline).await? {
+            Some((Line::Whole(line), _)) if line.bytes().all(|b| b.is_ascii_whitespace()) => {}
+            line => return Ok(line.map(|(line, _)| line)),
+        }
+    }
+}
+
+/// Reads up to such an end, which is given too, where it was not that of the input; `None` where
+/// nothing is left.
+pub(crate) async fn read_to<R: AsyncBufRead + Unpin>(
+    reader: &mut R,
+    ends: Ends,
+) -> std::io::Result<Option<(Line, Option<u8>)>> {
     let mut line = Vec::new();
     let mut spool: Option<Spool> = None;
     let mut may_spool = true;
@@ -51,7 +76,12 @@ pub(crate) async fn read_any<R: AsyncBufRead + Unpin>(
         if held.is_empty() && line.is_empty() && spool.is_none() {
             return Ok(None);
         }
-        let end = memchr::memchr(b'\n', held);
+        let end = match ends {
+            Ends::Newline => memchr::memchr(b'\n', held),
+            Ends::Either => memchr::memchr2(b'\n', b'\r', held),
+            Ends::Input => None,
+        };
+        let ended_by = end.map(|at| held[at]);
         let is_over = end.is_some() || held.is_empty();
         let piece = &held[..end.unwrap_or(held.len())];
         match spool.take() {
@@ -82,20 +112,17 @@ pub(crate) async fn read_any<R: AsyncBufRead + Unpin>(
         if !is_over {
             continue;
         }
-        if let Some(open) = spool {
-            return Ok(Some(match open.finish() {
+        let line = match spool {
+            Some(open) => match open.finish() {
                 Ok((skeleton, long)) => Line::Long(skeleton, long),
                 Err(line) => Line::NotText(line),
-            }));
-        }
-        if line.iter().all(u8::is_ascii_whitespace) {
-            line.clear();
-            continue;
-        }
-        return Ok(Some(match text(line) {
-            Ok(line) => Line::Whole(line),
-            Err(line) => Line::NotText(line),
-        }));
+            },
+            None => match text(line) {
+                Ok(line) => Line::Whole(line),
+                Err(line) => Line::NotText(line),
+            },
+        };
+        return Ok(Some((line, ended_by)));
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::client::{Raw, Said, call, proxy, read_back, text, within};
+use crate::client::{Raw, Said, call, handle, proxy, read_back, text, within};
 use crate::peer::{self, broken, lines, process};
 
 /// The proxy, listening.
@@ -69,6 +69,18 @@ async fn http_in_front_and_behind_loses_nothing() {
         assert_eq!(text(&short), lines(10));
         let view = text(&call(&client, "lines", json!({ "n": 20_000 })).await.unwrap());
         assert_eq!(read_back(&client, "read_tool_result", &view).await, lines(20_000));
+        // What is too long to hold is read through a disk.
+        let long = lines(700_000);
+        let view = text(&call(&client, "lines", json!({ "n": 700_000 })).await.unwrap());
+        assert!(view.contains(" 700,000 lines, stored as "), "{view}");
+        let handle = handle(&view);
+        for offset in [0, 350_000, 699_990] {
+            let part = json!({ "handle": handle, "offset": offset, "limit": 10 });
+            let part = text(&call(&client, "read_tool_result", part).await.unwrap());
+            let (_, part) = part.split_once('\n').unwrap();
+            let expected: String = long.split_inclusive('\n').skip(offset).take(10).collect();
+            assert_eq!(part, expected);
+        }
         drop(client);
         listening.close().await;
     }
