@@ -119,16 +119,15 @@ impl Proxy {
             .route("/mcp", any(serve))
             .with_state(Arc::clone(&front));
         let sweeping = tokio::spawn(sweep(Arc::clone(&front)));
-        let served = accept(
-            listener,
-            routes,
-            async {
+        let served = async {
+            let accepting = accept(listener, routes, closing.cancelled(), &self.log);
+            // Streams end with their sessions; without that, connections would stay open.
+            let ending = async {
                 closing.cancelled().await;
-                // Streams end with their sessions; without that, connections would stay open.
                 front.close_all().await;
-            },
-            &self.log,
-        );
+            };
+            tokio::join!(accepting, ending);
+        };
         tokio::select! {
             () = served => {}
             () = async {
