@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncWriteExt, BufReader, BufWriter};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::lane::ToServer;
+use crate::lane::{LaneEnd, Room};
 use crate::lines::{self, Line};
 use crate::message::{INITIALIZED, Kind, Message};
 use crate::router::Mark;
 use crate::server::Transport;
-use crate::session::Session;
+use crate::session::{Session, ToServer};
 
 /// How long a server may take to end by itself, and again once it is told to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -58,9 +57,9 @@ pub(crate) struct Keeper {
     pub(crate) transport: Transport,
     /// Variables of the proxy's environment that are not the server's.
     pub(crate) hidden: Arc<Vec<String>>,
-    pub(crate) queue: mpsc::UnboundedReceiver<ToServer>,
+    pub(crate) queue: LaneEnd<ToServer>,
     /// What is to be said first once it is started.
-    pub(crate) held: Option<ToServer>,
+    pub(crate) held: Option<(ToServer, Room)>,
     /// What opened the session, to be said again to a server that is started again.
     pub(crate) initialize: Option<String>,
 }
@@ -79,7 +78,7 @@ impl Keeper {
                 Err(error) => format!("{} cannot be started: {error}", self.name),
             };
             // What waits here was asked of the server that is gone.
-            while let Ok(waiting) = self.queue.try_recv() {
+            while let Ok((waiting, _)) = self.queue.try_recv() {
                 self.note(&waiting);
             }
             self.session.server_gone(self.server, &why).await;
@@ -111,12 +110,12 @@ impl Keeper {
                 () = closing.cancelled() => return false,
                 () = tokio::time::sleep_until(until), if was_open || wait.is_zero() => return true,
                 next = self.queue.recv() => {
-                    let Some(next) = next else { return false };
+                    let Some((next, room)) = next else { return false };
                     self.note(&next);
                     let left = until.saturating_duration_since(tokio::time::Instant::now());
                     // Where no session was open, the client's next try starts it.
                     if left.is_zero() {
-                        self.held = Some(next);
+                        self.held = Some((next, room));
                         return true;
                     }
                     let why =
@@ -306,7 +305,8 @@ impl Keeper {
                     () = closing.cancelled() => None,
                 },
             };
-            let Some(next) = next else { return };
+            // It takes room until it is written.
+            let Some((next, _room)) = next else { return };
             self.note(&next);
             // It was said when the session was opened again.
             let is_said = is_initialized && next.mark == Mark::Initialized;

@@ -4,18 +4,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::json::{Edits, Members};
-use crate::lane::STALL;
+use crate::lane::{Lane, LaneEnd, ROOM};
 use crate::long::Long;
 use crate::message::{Id, Kind, Message, cancelled};
 use crate::proxy::{Opened, Proxy};
 use crate::revision;
-use crate::session::{Outgoing, QUEUE, Session};
+use crate::session::{Outgoing, Session};
 use crate::streams::{Delivery, Streams};
+
+/// How long what was said last may take to reach the streams.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// A client's session over HTTP.
 pub(crate) struct Guest {
@@ -90,7 +92,7 @@ impl Drop for Waiting {
 
 impl Guest {
     pub(crate) fn open(proxy: &Proxy, is_shared: bool) -> Arc<Self> {
-        let (client, outgoing) = mpsc::channel(QUEUE);
+        let (client, outgoing) = Lane::new(ROOM, None);
         let opened = proxy.open(client, is_shared);
         let guest = Arc::new(Self {
             session: Arc::clone(&opened.session),
@@ -126,6 +128,8 @@ impl Guest {
             let hurry = CancellationToken::new();
             hurry.cancel();
             opened.close(&hurry).await;
+            // What was said last is still on its way to the streams.
+            let _ = timeout(GRACE, self.session.passed_on()).await;
         }
         // Whoever still listens has heard everything.
         *self.streams() = Streams::new(self.shared.is_some());
@@ -199,20 +203,17 @@ impl Guest {
     /// with it; then its stream ends, and it can come back for what it missed.
     async fn give(&self, Delivery { event, to }: Delivery) {
         let Some(to) = to else { return };
-        let stream = event.stream;
-        let Err(TrySendError::Full(event)) = to.try_send(event) else { return };
-        let is_alone = self.shared.is_none();
-        if is_alone && timeout(STALL, to.send(event)).await.is_ok() {
-            return;
+        let (stream, bytes) = (event.stream, event.text.len());
+        if to.send(event, bytes).await.is_err() {
+            self.session.log().say("a client does not read what it is sent; its stream is ended");
+            self.streams().cut(stream);
         }
-        self.session.log().say("a client does not read what it is sent; its stream is ended");
-        self.streams().cut(stream);
     }
 }
 
 /// Puts what the client gets on its streams.
-async fn deliver(guest: Weak<Guest>, mut outgoing: mpsc::Receiver<Outgoing>) {
-    while let Some(mut next) = outgoing.recv().await {
+async fn deliver(guest: Weak<Guest>, mut outgoing: LaneEnd<Outgoing>) {
+    while let Some((mut next, _room)) = outgoing.recv().await {
         let Some(guest) = guest.upgrade() else { return };
         if let Outgoing::Message { text, answers, related, long } = &mut next {
             let whole = guest.whole(std::mem::take(text), long.take());

@@ -1,8 +1,9 @@
 //! A server over streamable HTTP: each message is posted, answers come as JSON or as events.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
 use futures_util::TryStreamExt;
@@ -12,20 +13,20 @@ use reqwest::header::{
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url};
 use tokio::io::AsyncBufRead;
-use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::io::StreamReader;
 
 use crate::events::{Event, Events};
 use crate::json::Members;
-use crate::lane::ToServer;
+use crate::lane::{LaneEnd, Room};
 use crate::lines::{self, Ends, Line};
-use crate::message::{INITIALIZED, Id, Kind, Message};
+use crate::message::{INITIALIZED, Id, Kind, Message, NotAMessage};
 use crate::revision;
 use crate::router::Mark;
-use crate::server::{Secret, shown};
-use crate::session::Session;
+use crate::server::{Secret, secret_parts, shown};
+use crate::session::{Session, ToServer};
 
 /// How long what is under way may take when the session ends.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,6 +48,12 @@ const TRIES: u32 = 5;
 
 /// How often a request goes on to where it is sent.
 const REDIRECTS: u32 = 5;
+
+/// A stream that lasted so long was a good one.
+const LASTED: Duration = Duration::from_secs(10);
+
+/// Bytes from which on what a server was told is secret; what is shorter stands anywhere.
+const SECRET: usize = 5;
 
 /// Characters of what a server says about an error that are passed on.
 const SAID: usize = 500;
@@ -153,28 +160,39 @@ pub(crate) fn check(
 
 impl Connector {
     /// Passes on what comes until the session ends.
-    pub(crate) async fn keep(self, mut queue: mpsc::UnboundedReceiver<ToServer>) {
+    pub(crate) async fn keep(self, mut queue: LaneEnd<ToServer>) {
         let connector = Arc::new(self);
         let closing = connector.session.closing.clone();
-        let mut under_way = JoinSet::new();
+        let mut under_way: JoinSet<Option<Id>> = JoinSet::new();
         // What wants no answer goes one after another, and holds up nothing that does.
-        let (tell, mut told) = mpsc::unbounded_channel::<(Message, OwnedSemaphorePermit)>();
+        let (tell, mut told) = mpsc::unbounded_channel::<(Message, Room)>();
         let teller = Arc::clone(&connector);
         under_way.spawn(async move {
             while let Some((message, _)) = told.recv().await {
                 teller.tell(&message).await;
             }
+            None
         });
         let listener = Arc::clone(&connector);
-        under_way.spawn(async move { listener.listen().await });
+        under_way.spawn(async move {
+            listener.listen().await;
+            None
+        });
+        // The calls that are under way, so that one that is cancelled ends.
+        let mut calls: HashMap<Id, AbortHandle> = HashMap::new();
         loop {
             let next = tokio::select! {
                 biased;
                 next = queue.recv() => next,
-                Some(_) = under_way.join_next() => continue,
+                Some(done) = under_way.join_next() => {
+                    if let Ok(Some(id)) = done && calls.get(&id).is_some_and(AbortHandle::is_finished) {
+                        calls.remove(&id);
+                    }
+                    continue;
+                }
                 () = closing.cancelled() => None,
             };
-            let Some(ToServer { text, mark, room }) = next else { break };
+            let Some((ToServer { text, mark }, room)) = next else { break };
             let message = match Message::one(text) {
                 Ok(message) => message,
                 Err(error) => {
@@ -182,25 +200,35 @@ impl Connector {
                     continue;
                 }
             };
-            match (mark, message.kind()) {
+            match (mark, message.kind().clone()) {
                 (Mark::Initialize, _) => {
                     connector.link().initialize = Some(message.text().to_owned());
                     let connector = Arc::clone(&connector);
-                    under_way.spawn(async move { connector.open(message).await });
+                    under_way.spawn(async move {
+                        connector.open(message, room).await;
+                        None
+                    });
                 }
                 // A server is initialized before it is asked anything.
                 (Mark::Initialized, _) => {
                     connector.tell(&message).await;
                     connector.is_open.notify_one();
                 }
-                (_, Kind::Request { .. }) => {
+                (_, Kind::Request { id, .. }) => {
                     let connector = Arc::clone(&connector);
-                    under_way.spawn(async move {
-                        connector.ask(message).await;
-                        drop(room);
+                    let of = id.clone();
+                    let call = under_way.spawn(async move {
+                        connector.ask(message, room).await;
+                        Some(of)
                     });
+                    calls.insert(id, call);
                 }
                 _ => {
+                    // What would still come is wanted by nobody; without sessions, that its stream
+                    // ends is what tells the server.
+                    if let Some(call) = message.cancels().and_then(|id| calls.remove(&id)) {
+                        call.abort();
+                    }
                     // It is there as long as this runs.
                     let _ = tell.send((message, room));
                 }
@@ -214,8 +242,8 @@ impl Connector {
     }
 
     /// Opens the session, and tries again where several servers are one and this one is not there.
-    async fn open(&self, message: Message) {
-        self.ask(message).await;
+    async fn open(&self, message: Message, room: Room) {
+        self.ask(message, room).await;
         let mut tries = 0;
         while self.link().opened == 0 && self.session.reopens(self.server) {
             tries += 1;
@@ -347,13 +375,15 @@ impl Connector {
             || ["<!doctype html", "<html"].iter().any(|tag| beginning.starts_with(tag));
         let mut text = format!("{} answered {status}", self.called());
         if let Some(challenge) = challenge {
-            text.push_str(&format!(" ({})", cut(challenge)));
+            text.push_str(&format!(" ({})", cut(&self.without_secrets(challenge))));
         }
         match (is_page, body.is_empty()) {
             (true, _) => text.push_str(" with a web page"),
             (false, true) if status.is_success() => text.push_str(" without an answer"),
             (false, true) => {}
-            (false, false) => text.push_str(&format!(": {}", cut(body))),
+            (false, false) => {
+                text.push_str(&format!(": {}", cut(&self.without_secrets(body))));
+            }
         }
         let says_who = self.token.is_some() || !self.headers.is_empty();
         let hint = match status {
@@ -386,11 +416,14 @@ impl Connector {
     }
 
     /// Sends a request and passes on what it brings.
-    async fn ask(&self, message: Message) {
+    ///
+    /// The message takes room until the server has begun to answer.
+    async fn ask(&self, message: Message, room: Room) {
         let Kind::Request { id, method } = message.kind().clone() else { return };
         let opens = method == "initialize";
         let opened = self.link().opened;
         let mut response = self.post(&message).await;
+        drop(room);
         let expired = |response: &Result<Response, String>| matches!(response, Ok(response) if response.status() == StatusCode::NOT_FOUND);
         if expired(&response) && !opens && self.link().session_id.is_some() {
             response = match self.reopen(opened).await {
@@ -418,7 +451,7 @@ impl Connector {
             self.link().session_id = header("mcp-session-id");
         }
         let kind = header("content-type").unwrap_or_default();
-        if status.is_success() && kind.starts_with(EVENTS) {
+        if status.is_success() && is_events(&kind) {
             return self.answer_events(response, id, opens).await;
         }
         let challenge = header(WWW_AUTHENTICATE.as_str());
@@ -431,23 +464,44 @@ impl Connector {
             // It is there as long as something of it is on its way.
             Some((Line::Long(skeleton, long), _)) => (skeleton, Some(self.session.longs.add(long))),
             Some((Line::NotText(line), _)) => {
-                self.session.answered_no_text(self.server, &self.name, id, line.bytes).await;
+                let what = crate::session::NO_TEXT;
+                self.session.answered_amiss(self.server, &self.name, id, line.bytes, what).await;
                 return Ok(());
             }
         };
-        let said: String = body.trim().chars().take(SAID).collect();
+        // More than is said, so that no half of a secret is.
+        let said: String = body.trim().chars().take(4 * SAID).collect();
         let answers = |message: &Message| {
-            matches!(message.kind(), Kind::Response { id: Some(of) } if of == id)
-                || (message.error().is_some() && !status.is_success())
+            let is_taken = || message.error().is_none_or(is_error_object);
+            answers(message, id) && (status.is_success() || is_taken())
         };
-        let done = match Message::parse(body) {
-            Ok(messages) if messages.iter().any(answers) => {
-                for message in messages {
-                    self.pass_on(message, Some(id), opens).await;
-                }
-                Ok(())
+        // Some refuse under no id, or one of their own.
+        let refuses = |message: &Message| {
+            !status.is_success() && message.error().is_some_and(is_error_object)
+        };
+        let (messages, amiss): (Vec<_>, Vec<_>) =
+            Message::each(body).into_iter().partition(Result::is_ok);
+        let messages: Vec<Message> = messages.into_iter().flatten().collect();
+        let mut amiss = amiss.into_iter().filter_map(Result::err);
+        let done = if messages.iter().any(|message| answers(message) || refuses(message)) {
+            for message in messages {
+                let message = match refuses(&message) && !answers(&message) {
+                    true => message.into_answer_to(id),
+                    false => message,
+                };
+                self.pass_on(message, Some(id), opens).await;
             }
-            _ => Err(self.refusal(status, &kind, challenge.as_deref(), &said)),
+            for error in amiss {
+                self.skipped(&error);
+            }
+            Ok(())
+        } else if let Some(error) =
+            amiss.find(|error| status.is_success() && is_meant_for(error, id))
+        {
+            self.session.server_said_amiss(self.server, &self.name, error).await;
+            Ok(())
+        } else {
+            Err(self.refusal(status, &kind, challenge.as_deref(), &said))
         };
         drop(held);
         done
@@ -462,12 +516,7 @@ impl Connector {
         }
         let message = match (message.kind(), related) {
             // An error that does not say what it answers answers what was asked.
-            (Kind::Response { id: None }, Some(id)) => {
-                let error = message.error().unwrap_or("null");
-                let id = id.as_json();
-                let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{error}}}");
-                Message::one(text).unwrap_or(message)
-            }
+            (Kind::Response { id: None }, Some(id)) => message.into_answer_to(id),
             _ => message,
         };
         self.session.server_sent(self.server, message, related.cloned()).await;
@@ -507,11 +556,8 @@ impl Connector {
             request = request.header("Last-Event-ID", id);
         }
         let response = self.send(request).await.map_err(|_| None)?;
-        let is_events = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes()));
-        if response.status().is_success() && is_events {
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if response.status().is_success() && kind.is_some_and(is_events) {
             Ok(response)
         } else {
             Err(Some(response.status()))
@@ -544,10 +590,7 @@ impl Connector {
             if let Some(retry) = retry {
                 progress.retry = Some(Duration::from_millis(retry).min(LONGEST_WAIT));
             }
-            let answers = |message: &Message| match (message.kind(), related) {
-                (Kind::Response { id: Some(of) }, Some(id)) => of == id,
-                _ => false,
-            };
+            let answers = |message: &Message| related.is_some_and(|id| answers(message, id));
             let (text, held) = match data {
                 None => continue,
                 Some(Line::Whole(data)) if data.is_empty() => continue,
@@ -569,10 +612,11 @@ impl Connector {
                         progress.answered |= answers(&message);
                         self.pass_on(message, related, opens).await;
                     }
-                    Err(error) => self
-                        .session
-                        .log()
-                        .say(&format!("{} sent something that is skipped: {error}", self.name)),
+                    Err(error) if related.is_some_and(|id| is_meant_for(&error, id)) => {
+                        progress.answered = true;
+                        self.session.server_said_amiss(self.server, &self.name, error).await;
+                    }
+                    Err(error) => self.skipped(&error),
                 }
             }
             drop(held);
@@ -580,6 +624,25 @@ impl Connector {
                 return;
             }
         }
+    }
+
+    fn skipped(&self, error: &NotAMessage) {
+        let beginning: String = error.text.chars().take(4 * SAID).collect();
+        let what = cut(&self.without_secrets(&beginning));
+        self.session.log().say(&format!("{} sent something that is skipped: {what}", self.name));
+    }
+
+    /// What a server says, without what it was told to be asked with.
+    fn without_secrets(&self, said: &str) -> String {
+        let headers = self.headers.iter().map(|(_, value)| value);
+        let told = headers.chain(&self.token).map(Secret::reveal);
+        // Of a header such as `Bearer TOKEN`, the second word alone may be said.
+        let words = told.flat_map(|value| std::iter::once(value).chain(value.split_whitespace()));
+        let mut secrets: Vec<&str> = words.chain(secret_parts(&self.url)).collect();
+        secrets.retain(|secret| secret.len() >= SECRET && !secret.eq_ignore_ascii_case("bearer"));
+        // A longer one may hold a shorter one.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.iter().fold(said.to_owned(), |said, secret| said.replace(secret, "…"))
     }
 
     /// Listens for what has to do with no request, as long as the session lasts.
@@ -602,16 +665,18 @@ impl Connector {
         let mut progress = Progress::default();
         let mut failures = 0;
         loop {
+            let before = progress.last_id.clone();
+            let begun = Instant::now();
             match self.open_events(progress.last_id.as_deref()).await {
-                Ok(response) => {
-                    failures = 0;
-                    self.events(response, None, false, &mut progress).await;
-                }
+                Ok(response) => self.events(response, None, false, &mut progress).await,
                 Err(Some(status)) if status.is_client_error() => return,
                 Err(_) => {}
             }
-            failures += 1;
-            tokio::time::sleep(progress.retry.unwrap_or_else(|| wait(failures))).await;
+            let was_good = before != progress.last_id || begun.elapsed() > LASTED;
+            failures = if was_good { 1 } else { failures + 1 };
+            let pause = progress.retry.unwrap_or_else(|| wait(failures));
+            // Whatever the server says, a stream that brings nothing is not asked for over and over.
+            tokio::time::sleep(if was_good { pause } else { pause.max(wait(failures)) }).await;
         }
     }
 
@@ -682,6 +747,28 @@ fn cut(said: &str) -> String {
         Some((end, _)) => format!("{}…", &words[..end]),
         None => words,
     }
+}
+
+/// Whether a media type is that of events.
+fn is_events(kind: &str) -> bool {
+    kind.get(..EVENTS.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENTS))
+}
+
+/// Whether a message answers the request of that id.
+fn answers(message: &Message, id: &Id) -> bool {
+    matches!(message.kind(), Kind::Response { id: Some(of) } if of.answers(id))
+}
+
+/// Whether what is no message was to answer the request of that id.
+fn is_meant_for(error: &NotAMessage, id: &Id) -> bool {
+    error.is_answer() && error.id.as_ref().is_some_and(|of| of.answers(id))
+}
+
+/// Whether an error is one as JSON-RPC has it, which clients take.
+fn is_error_object(error: &str) -> bool {
+    let members = Members::of(error).unwrap_or_default();
+    let code = members.get("code").and_then(|code| code.parse::<i64>().ok());
+    code.is_some() && members.text("message").is_some()
 }
 
 /// The body of a response, read as it comes.

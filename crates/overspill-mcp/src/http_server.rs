@@ -21,7 +21,6 @@ use axum::routing::any;
 use data_encoding::BASE64URL_NOPAD;
 use futures_util::{StreamExt, stream};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -29,8 +28,9 @@ use tokio_util::sync::CancellationToken;
 use crate::accept::accept;
 use crate::guest::{Guest, Waiting};
 use crate::json::Members;
+use crate::lane::LaneEnd;
 use crate::lines;
-use crate::message::{Id, Kind, Message};
+use crate::message::{INTERNAL, Id, Kind, Message, failure};
 use crate::proxy::{HURRIED, Proxy, ProxyError};
 use crate::revision::{self, SESSIONLESS};
 use crate::server::Secret;
@@ -333,7 +333,7 @@ async fn post(front: &Front, request: Request) -> Result<Response, Response> {
             let first = if is_primed { vec![prime] } else { Vec::new() };
             events_response(first, Some(events), waiting)
         }
-        Some((_, events)) => collected(events).await,
+        Some((_, events)) => collected(&guest, events).await,
     };
     if let Some(id) = session_id.as_deref().and_then(|id| HeaderValue::from_str(id).ok()) {
         response.headers_mut().insert(SESSION, id);
@@ -409,7 +409,7 @@ async fn read(body: Body, max: usize) -> Result<String, Response> {
 /// The events that are there and those that will come, as long as the client waits.
 fn events_response(
     first: Vec<Event>,
-    events: Option<mpsc::Receiver<Event>>,
+    events: Option<LaneEnd<Event>>,
     waiting: Option<Waiting>,
 ) -> Response {
     let event = |event: Event| {
@@ -420,7 +420,7 @@ fn events_response(
     };
     let coming = stream::unfold((events, waiting), |(events, waiting)| async move {
         let mut events = events?;
-        let next = events.recv().await?;
+        let (next, _room) = events.recv().await?;
         Some((next, (Some(events), waiting)))
     });
     let all = stream::iter(first).chain(coming).map(event).map(Ok::<_, Infallible>);
@@ -430,16 +430,21 @@ fn events_response(
     response
 }
 
-/// The messages of a stream as JSON, for a client that takes no events; what is no answer has no
-/// place there.
-async fn collected(mut events: mpsc::Receiver<Event>) -> Response {
+/// The messages of a stream as JSON, for a client that takes no events. What a server asks such a
+/// client is answered for it; what it tells has no place there.
+async fn collected(guest: &Guest, mut events: LaneEnd<Event>) -> Response {
     let mut answers = Vec::new();
-    while let Some(event) = events.recv().await {
-        let message = Message::one(event.text);
-        if let Ok(message) = message
-            && matches!(message.kind(), Kind::Response { .. })
-        {
-            answers.push(message.into_text());
+    while let Some((event, _room)) = events.recv().await {
+        let Ok(message) = Message::one(event.text) else { continue };
+        match message.kind() {
+            Kind::Response { .. } => answers.push(message.into_text()),
+            Kind::Request { id, .. } => {
+                let why = "The client takes no events with this request, so it cannot be asked";
+                if let Ok(refusal) = Message::one(failure(id, INTERNAL, why)) {
+                    guest.session.client_sent(refusal).await;
+                }
+            }
+            Kind::Notification { .. } => {}
         }
     }
     match answers.as_slice() {

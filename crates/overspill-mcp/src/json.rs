@@ -92,6 +92,51 @@ pub(crate) fn placed(object: &str) -> Vec<Placed<'_>> {
     placed.collect()
 }
 
+/// The literal that a text which is no JSON has under a key of its outermost object all the same: a
+/// string, a number or a word.
+pub(crate) fn loose_member<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    let bytes = text.as_bytes();
+    let quoted = quote(key);
+    let (mut depth, mut at, mut is_value) = (0_usize, 0, false);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let end = string_end(bytes, at)?;
+                let rest = text.get(end..)?;
+                if depth == 1 && !is_value && text.get(at..end) == Some(quoted.as_str()) {
+                    let value = rest.trim_start().strip_prefix(':')?.trim_start();
+                    let end = match value.strip_prefix('"') {
+                        Some(_) => string_end(value.as_bytes(), 0)?,
+                        None => value.find(|it: char| ",}] \t\r\n".contains(it))?,
+                    };
+                    return value.get(..end);
+                }
+                at = end;
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b':' if depth == 1 => is_value = true,
+            b',' if depth == 1 => is_value = false,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Where the string that begins at `from` ends, its quote included.
+fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        match bytes[at] {
+            b'"' => return Some(at + 1),
+            _ => at += 2,
+        }
+    }
+}
+
 /// The elements of the list that `text` is; `None` where it is no list.
 pub(crate) fn items(text: &str) -> Option<Vec<&str>> {
     let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
@@ -254,6 +299,23 @@ mod tests {
             );
         }
         assert_eq!(string(&"7".repeat(BIG)), None);
+    }
+
+    #[test]
+    fn a_member_is_found_in_what_is_no_json() {
+        for (text, id) in [
+            (r#"{"id":1,"result":NaN}"#, Some("1")),
+            (r#"{"result":{"id":2,"x":[1,{"id":3}]}, "id" : "a\"b" ,"#, Some(r#""a\"b""#)),
+            (r#"{"x":"id","id":7}"#, Some("7")),
+            ("\u{feff}{\"a\":\"\u{1}\",\"id\":null}", Some("null")),
+            (r#"{"x":"\"id\":1"}"#, None),
+            (r#"{"id""#, None),
+            (r#"{"id":"#, None),
+            ("}}", None),
+            ("\"id\":1", None),
+        ] {
+            assert_eq!(loose_member(text, "id"), id, "{text}");
+        }
     }
 
     #[test]

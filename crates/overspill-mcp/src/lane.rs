@@ -1,77 +1,106 @@
-//! The way to one server: what waits there is bounded, and a server that reads nothing holds nobody
-//! up for good.
+//! The way to a peer: what waits there is bounded, and a peer that reads nothing holds nobody up for
+//! good.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-use crate::router::Mark;
+/// How many KiB may wait for a server, or for a client in all, before whoever sends more waits too.
+pub(crate) const ROOM: u32 = 64 * 1024;
 
-/// How many KiB may wait for a server before whoever sends more waits too.
-const ROOM: u32 = 64 * 1024;
-
-/// How long is waited for room. A server that took nothing for so long gets nothing more until it
-/// reads again.
+/// How long is waited for a peer that takes nothing. It gets nothing more until it reads again.
 pub(crate) const STALL: Duration = Duration::from_secs(30);
 
-/// What a server gets.
+/// What a message takes of a lane's room, as long as it is held.
 #[derive(Debug)]
-pub(crate) struct ToServer {
-    pub(crate) text: String,
-    pub(crate) mark: Mark,
-    /// What it takes of the room, as long as it is held.
-    pub(crate) room: OwnedSemaphorePermit,
+pub(crate) struct Room {
+    _permit: OwnedSemaphorePermit,
+    taken: Arc<AtomicU64>,
 }
 
-/// The way to one server.
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The way to a peer.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    queue: mpsc::UnboundedSender<ToServer>,
+pub(crate) struct Lane<T> {
+    queue: mpsc::UnboundedSender<(T, Room)>,
     room: Arc<Semaphore>,
-    patience: Duration,
-    is_stalled: AtomicBool,
+    size: u32,
+    /// How long is waited for a peer that takes nothing; for ever where it is `None`.
+    patience: Option<Duration>,
+    /// How many messages the peer has taken.
+    taken: Arc<AtomicU64>,
+    /// How many it had taken when it was given up, and one more; 0 where it was not.
+    stalled_at: AtomicU64,
 }
 
-/// A message for which there is no room, since the server does not read.
+/// Where what is sent comes out.
+pub(crate) type LaneEnd<T> = mpsc::UnboundedReceiver<(T, Room)>;
+
+/// A message for which there is no room, since the peer does not read.
 #[derive(Debug)]
-pub(crate) struct Stalled(pub(crate) String);
+pub(crate) struct Stalled<T>(pub(crate) T);
 
-impl Lane {
-    /// The way, and where what is sent comes out.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<ToServer>) {
-        Self::with_patience(STALL)
-    }
-
-    fn with_patience(patience: Duration) -> (Self, mpsc::UnboundedReceiver<ToServer>) {
+impl<T> Lane<T> {
+    /// A way with room for so many KiB, and its end.
+    pub(crate) fn new(size: u32, patience: Option<Duration>) -> (Self, LaneEnd<T>) {
         let (queue, end) = mpsc::unbounded_channel();
-        let room = Arc::new(Semaphore::new(ROOM as usize));
-        (Self { queue, room, patience, is_stalled: AtomicBool::new(false) }, end)
+        let room = Arc::new(Semaphore::new(size as usize));
+        let (taken, stalled_at) = (Arc::default(), AtomicU64::new(0));
+        (Self { queue, room, size, patience, taken, stalled_at }, end)
     }
 
-    /// Sends a message as soon as there is room.
+    /// Whether nobody is at the end any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.queue.is_closed()
+    }
+
+    /// Sends a message of so many bytes as soon as there is room.
     ///
     /// # Errors
     ///
-    /// [`Stalled`], with the message, where there was none for long.
-    pub(crate) async fn send(&self, text: String, mark: Mark) -> Result<(), Stalled> {
+    /// [`Stalled`], with the message, where the peer has taken nothing for long.
+    pub(crate) async fn send(&self, message: T, bytes: usize) -> Result<(), Stalled<T>> {
         // What is longer than all of the room takes all of it.
-        let size = u32::try_from(text.len() / 1024 + 1).unwrap_or(ROOM).min(ROOM);
-        let room = match Arc::clone(&self.room).try_acquire_many_owned(size) {
-            Ok(room) => Some(room),
-            Err(_) if self.is_stalled.load(Ordering::Relaxed) => None,
-            Err(_) => {
-                let room = Arc::clone(&self.room).acquire_many_owned(size);
-                timeout(self.patience, room).await.ok().and_then(Result::ok)
-            }
+        let size = u32::try_from(bytes / 1024 + 1).unwrap_or(self.size).min(self.size);
+        let permit = match Arc::clone(&self.room).try_acquire_many_owned(size) {
+            Ok(permit) => Some(permit),
+            Err(_) => self.wait(size).await,
         };
-        self.is_stalled.store(room.is_none(), Ordering::Relaxed);
-        let Some(room) = room else { return Err(Stalled(text)) };
-        // It is closed only when the session is.
-        let _ = self.queue.send(ToServer { text, mark, room });
+        let Some(permit) = permit else { return Err(Stalled(message)) };
+        // Nobody at the end wants nothing more.
+        let _ =
+            self.queue.send((message, Room { _permit: permit, taken: Arc::clone(&self.taken) }));
         Ok(())
+    }
+
+    /// Waits for room, as long as the peer takes something now and then.
+    async fn wait(&self, size: u32) -> Option<OwnedSemaphorePermit> {
+        let mut taken = self.taken.load(Ordering::Relaxed);
+        if self.stalled_at.load(Ordering::Relaxed) == taken + 1 {
+            return None;
+        }
+        let acquire = Arc::clone(&self.room).acquire_many_owned(size);
+        let Some(patience) = self.patience else { return acquire.await.ok() };
+        tokio::pin!(acquire);
+        loop {
+            if let Ok(permit) = timeout(patience, &mut acquire).await {
+                return permit.ok();
+            }
+            let now = self.taken.load(Ordering::Relaxed);
+            if now == taken {
+                self.stalled_at.store(taken + 1, Ordering::Relaxed);
+                return None;
+            }
+            taken = now;
+        }
     }
 }
 
@@ -84,39 +113,64 @@ mod tests {
         runtime.block_on(test);
     }
 
+    const MB: usize = 1024 * 1024;
+
     #[test]
-    fn a_server_that_reads_nothing_is_given_up_until_it_reads() {
+    fn a_peer_that_reads_nothing_is_given_up_until_it_reads() {
         run(async {
-            let (lane, mut end) = Lane::with_patience(Duration::ZERO);
-            let text = "x".repeat(20 << 20);
-            let mut sent = 0;
-            while lane.send(text.clone(), Mark::Plain).await.is_ok() {
-                sent += 1;
+            let (lane, mut end) = Lane::new(64 * 1024, Some(Duration::ZERO));
+            for n in 0..3 {
+                lane.send(n, 20 * MB).await.unwrap();
             }
-            assert_eq!(sent, 3);
-            let refused = lane.send(text.clone(), Mark::Plain).await;
-            assert!(matches!(refused, Err(Stalled(back)) if back == text));
-            // A short one still fits, and comes behind the others.
-            lane.send("short".to_owned(), Mark::Plain).await.unwrap();
+            assert!(matches!(lane.send(3, 20 * MB).await, Err(Stalled(3))));
+            // A short one still fits, and comes behind the others; the peer is given up all the same.
+            lane.send(4, 5).await.unwrap();
+            let patient = Lane { patience: None, ..lane };
+            assert!(patient.send(5, 20 * MB).await.is_err());
             drop(end.recv().await);
-            lane.send(text, Mark::Plain).await.unwrap();
+            patient.send(6, 20 * MB).await.unwrap();
             end.close();
             let mut left = Vec::new();
-            while let Some(message) = end.recv().await {
-                left.push(message.text.len());
+            while let Some((message, _)) = end.recv().await {
+                left.push(message);
             }
-            assert_eq!(left, [20 << 20, 20 << 20, 5, 20 << 20]);
+            assert_eq!(left, [1, 2, 4, 6]);
+        });
+    }
+
+    #[test]
+    fn a_peer_that_reads_slowly_is_waited_for() {
+        run(async {
+            let (lane, mut end) = Lane::new(1, Some(Duration::ZERO));
+            lane.send(0, 0).await.unwrap();
+            let reads = async {
+                for _ in 0..100 {
+                    drop(end.recv().await);
+                    tokio::task::yield_now().await;
+                }
+            };
+            let sends = async {
+                for n in 1..100 {
+                    // Whoever finds no room looks again as long as something was taken.
+                    let mut next = lane.send(n, 0).await;
+                    while let Err(Stalled(n)) = next {
+                        tokio::task::yield_now().await;
+                        next = lane.send(n, 0).await;
+                    }
+                }
+            };
+            tokio::join!(reads, sends);
         });
     }
 
     #[test]
     fn one_that_is_longer_than_the_room_takes_all_of_it() {
         run(async {
-            let (lane, mut end) = Lane::with_patience(Duration::ZERO);
-            lane.send("x".repeat(100 << 20), Mark::Plain).await.unwrap();
-            assert!(lane.send(String::new(), Mark::Plain).await.is_err());
+            let (lane, mut end) = Lane::new(64 * 1024, Some(Duration::ZERO));
+            lane.send("long", 100 * MB).await.unwrap();
+            assert!(lane.send("", 0).await.is_err());
             drop(end.recv().await);
-            assert!(lane.send(String::new(), Mark::Plain).await.is_ok());
+            assert!(lane.send("", 0).await.is_ok());
         });
     }
 }

@@ -162,7 +162,7 @@ impl Spool {
         let long = Long { token, file, bytes, literals };
         match is_text {
             true => Ok((skeleton, long)),
-            false => Err(NotText { readable: skeleton, bytes: Raw::OnDisk(long) }),
+            false => Err(NotText { readable: skeleton, bytes: Raw::OnDisk(Arc::new(long)) }),
         }
     }
 
@@ -319,7 +319,7 @@ pub(crate) struct NotText {
 #[derive(Debug)]
 pub(crate) enum Raw {
     Held(Vec<u8>),
-    OnDisk(Long),
+    OnDisk(Arc<Long>),
 }
 
 impl Raw {

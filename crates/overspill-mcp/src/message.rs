@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use crate::json::{Edits, Members, items, quote, span, string};
+use crate::json::{self, Edits, Members, items, quote, span, string};
 
 /// An id of a request. Two spellings of one number or string are equal; the spelling is kept.
 #[derive(Debug, Clone, Eq)]
@@ -22,6 +22,7 @@ impl Id {
                 Ok(number) if number.fract() == 0.0 && number.abs() < 9e15 => {
                     (number as i64).to_string()
                 }
+                Ok(number) if number.fract() != 0.0 => number.to_string(),
                 _ => raw.to_owned(),
             },
         };
@@ -43,6 +44,11 @@ impl Id {
             }
             None => Some(Self::text(&self.canonical)),
         }
+    }
+
+    /// Whether it is that id, or spells it as another type, as some servers do.
+    pub(crate) fn answers(&self, other: &Self) -> bool {
+        self == other || self.other_type().as_ref() == Some(other)
     }
 
     /// The id as JSON, as it was spelled.
@@ -113,8 +119,9 @@ pub struct NotAMessage {
     what: &'static str,
     beginning: String,
     /// The id that it has all the same.
-    id: Option<Id>,
+    pub(crate) id: Option<Id>,
     is_json: bool,
+    pub(crate) text: String,
 }
 
 impl Message {
@@ -129,14 +136,23 @@ impl Message {
 
     /// Reads a message, or the messages of a batch, of which some may be none.
     pub(crate) fn each(text: String) -> Vec<Result<Self, NotAMessage>> {
+        // Some put a mark of the encoding before it.
+        let text = match text.strip_prefix('\u{feff}') {
+            Some(rest) => rest.to_owned(),
+            None => text,
+        };
         if !text.trim_start().starts_with('[') {
-            return vec![Self::one(text)];
+            return match Self::one(text) {
+                Err(error) if !error.is_json => match several(&error.text) {
+                    Some(all) => all.into_iter().map(Self::one).collect(),
+                    None => vec![Err(error)],
+                },
+                one => vec![one],
+            };
         }
         match items(&text) {
-            None => vec![Err(NotAMessage::new("not JSON", &text))],
-            Some(batch) if batch.is_empty() => {
-                vec![Err(NotAMessage::new("an empty batch", &text))]
-            }
+            None => vec![Err(NotAMessage::new("not JSON", text))],
+            Some(batch) if batch.is_empty() => vec![Err(NotAMessage::new("an empty batch", text))],
             Some(batch) => batch.into_iter().map(|item| Self::one(item.to_owned())).collect(),
         }
     }
@@ -147,8 +163,9 @@ impl Message {
     ///
     /// As [`Message::parse`], and for a batch.
     pub fn one(text: String) -> Result<Self, NotAMessage> {
-        let wrong = |what| NotAMessage::new(what, &text);
-        let members = Members::of(&text).ok_or_else(|| wrong("not a JSON object"))?;
+        let Some(members) = Members::of(&text) else {
+            return Err(NotAMessage::new("not a JSON object", text));
+        };
         let id = members.some("id");
         let at = |part: Option<&str>| part.map_or(0..0, |part| span(&text, part));
         let (kind, body, is_error) = if let Some(method) = members.text("method") {
@@ -162,7 +179,7 @@ impl Message {
         } else if let (Some(result), Some(id)) = (members.get("result"), id) {
             (Kind::Response { id: Some(Id::of(id)) }, at(Some(result)), false)
         } else {
-            return Err(wrong("neither a method nor a result"));
+            return Err(NotAMessage::new("neither a method nor a result", text));
         };
         let id = at(id);
         Ok(Self { kind, id, body, is_error, text })
@@ -171,6 +188,22 @@ impl Message {
     /// What it is.
     pub fn kind(&self) -> &Kind {
         &self.kind
+    }
+
+    /// The request that this notification cancels.
+    pub(crate) fn cancels(&self) -> Option<Id> {
+        match &self.kind {
+            Kind::Notification { method } if method == "notifications/cancelled" => {
+                Members::of(self.params())?.some("requestId").map(Id::of)
+            }
+            _ => None,
+        }
+    }
+
+    /// This error as the answer to that request.
+    pub(crate) fn into_answer_to(self, id: &Id) -> Self {
+        let text = refused(id.as_json(), self.error().unwrap_or("null"));
+        Self::one(text).unwrap_or(self)
     }
 
     /// The id of a request.
@@ -231,10 +264,15 @@ impl Message {
 }
 
 impl NotAMessage {
-    fn new(what: &'static str, text: &str) -> Self {
-        let id = Members::of(text).and_then(|members| members.some("id").map(Id::of));
-        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-        Self { what, beginning: text.chars().take(200).collect(), id, is_json }
+    fn new(what: &'static str, text: String) -> Self {
+        let id = json::loose_member(&text, "id").filter(|id| *id != "null").map(Id::of);
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+        Self { what, beginning: text.chars().take(200).collect(), id, is_json, text }
+    }
+
+    /// Whether it may be meant as an answer.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.id.is_some() && json::loose_member(&self.text, "method").is_none()
     }
 
     /// The response for whoever sent it, under its id where one could be read.
@@ -243,6 +281,13 @@ impl NotAMessage {
         let id = self.id.as_ref().map_or("null", Id::as_json);
         refused(id, &error(code, &self.to_string()))
     }
+}
+
+/// The messages that stand behind one another on one line, where that is what it holds.
+fn several(text: &str) -> Option<Vec<String>> {
+    let all = serde_json::Deserializer::from_str(text).into_iter::<&serde_json::value::RawValue>();
+    let all: Result<Vec<_>, _> = all.map(|one| one.map(|one| one.get().to_owned())).collect();
+    all.ok().filter(|all| all.len() > 1)
 }
 
 /// The response that gives `result` to the request of that id.
@@ -374,6 +419,8 @@ mod tests {
     #[test]
     fn spellings_of_one_id_are_equal() {
         assert_eq!(Id::of("1"), Id::of("1.0"));
+        assert_eq!(Id::of("1.50"), Id::of("15e-1"));
+        assert_ne!(Id::of("1.5"), Id::of("1.25"));
         assert_eq!(Id::of("\"a\""), Id::of("\"\\u0061\""));
         assert_ne!(Id::of("1"), Id::of("\"1\""));
         assert_ne!(Id::of("9007199254740993"), Id::of("9007199254740992"));
@@ -394,7 +441,8 @@ mod tests {
         for (text, code, id) in [
             ("Server listening", -32700, "null"),
             ("", -32700, "null"),
-            ("{\"id\":1,", -32700, "null"),
+            ("{\"id\":1,", -32700, "1"),
+            (r#"{"id":1,"method":"m","params":NaN}"#, -32700, "1"),
             ("[{\"id\":1},", -32700, "null"),
             ("{}", -32600, "null"),
             (r#"{"id":1}"#, -32600, "1"),
@@ -409,6 +457,21 @@ mod tests {
             assert_eq!(answer["error"]["code"], code, "{text}");
             assert_eq!(answer["id"].to_string(), id, "{text}");
         }
+    }
+
+    #[test]
+    fn messages_on_one_line_are_told_apart() {
+        let each = |text: &str| {
+            let each = Message::each(text.to_owned());
+            each.iter().map(|one| one.as_ref().map(Message::text).ok().map(str::to_owned)).collect()
+        };
+        let (a, b) = (r#"{"method":"a"}"#.to_owned(), r#"{"id":1,"method":"b"}"#.to_owned());
+        let both: Vec<Option<String>> = each(&format!("{a} {b}"));
+        assert_eq!(both, [Some(a.clone()), Some(b)]);
+        let marked: Vec<Option<String>> = each(&format!("\u{feff}{a}"));
+        assert_eq!(marked, [Some(a.clone())]);
+        let broken: Vec<Option<String>> = each(&format!("{a}{{"));
+        assert_eq!(broken, [None]);
     }
 
     #[test]

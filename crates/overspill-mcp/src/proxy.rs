@@ -2,28 +2,31 @@
 
 use std::fmt;
 use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use overspill::summary::NoModel;
 use overspill::{Config, PolicyError, Store, Summarizer};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::child::Keeper;
 use crate::http_client::{self, Connector};
-use crate::lane::Lane;
+use crate::lane::{Lane, LaneEnd, ROOM, STALL};
 use crate::lines;
 use crate::listing;
 use crate::log::Log;
 use crate::reduce::Reducer;
 use crate::router::Router;
 use crate::server::{Server, Transport};
-use crate::session::{Outgoing, QUEUE, Session};
+use crate::session::{Outgoing, Session};
 
 /// How much of the client's input is read at once.
 const BUFFER: usize = 256 * 1024;
@@ -168,9 +171,10 @@ impl Proxy {
     }
 
     /// Opens a session: its servers are started, or will be connected to.
-    pub(crate) fn open(&self, client: mpsc::Sender<Outgoing>, is_shared: bool) -> Opened {
+    pub(crate) fn open(&self, client: Lane<Outgoing>, is_shared: bool) -> Opened {
         let names: Vec<String> = self.servers.iter().map(|server| server.name.clone()).collect();
-        let (lanes, ends): (Vec<_>, Vec<_>) = names.iter().map(|_| Lane::new()).unzip();
+        let (lanes, ends): (Vec<_>, Vec<_>) =
+            names.iter().map(|_| Lane::new(ROOM, Some(STALL))).unzip();
         let reducer = Arc::clone(&self.reducer);
         let router = Router::new(names, Arc::clone(&reducer), is_shared);
         let session = Arc::new(Session::new(router, reducer, client, lanes, self.log.clone()));
@@ -237,9 +241,10 @@ impl Proxy {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        let (client, outgoing) = mpsc::channel(QUEUE);
+        let (client, outgoing) = Lane::new(ROOM, None);
         let opened = self.open(client, false);
-        let mut writer = tokio::spawn(write_all(outgoing, output));
+        let written = Arc::default();
+        let mut writer = tokio::spawn(write_all(outgoing, output, Arc::clone(&written)));
         let mut input = BufReader::with_capacity(BUFFER, input);
         let mut wrote = None;
         let read = loop {
@@ -279,16 +284,29 @@ impl Proxy {
         let wrote = match wrote {
             Some(done) => done,
             // Whoever wants it to end does not wait for a client that does not read.
-            None => tokio::select! {
-                done = &mut writer => done,
-                () = async {
+            None => {
+                let hurried = async {
                     closing.cancelled().await;
                     sleep(GRACE).await;
-                } => {
-                    writer.abort();
-                    Ok(Ok(()))
+                };
+                let unread = async {
+                    loop {
+                        let before = written.load(Ordering::Relaxed);
+                        sleep(LAST).await;
+                        if written.load(Ordering::Relaxed) == before {
+                            self.log.say("the client does not read what it asked for");
+                            return;
+                        }
+                    }
+                };
+                tokio::select! {
+                    done = &mut writer => done,
+                    () = async { tokio::select! { () = hurried => {}, () = unread => {} } } => {
+                        writer.abort();
+                        Ok(Ok(()))
+                    }
                 }
-            },
+            }
         };
         read.map_err(ProxyError::Client)?;
         wrote.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(ProxyError::Client)
@@ -332,14 +350,51 @@ impl Opened {
     }
 }
 
+/// An output, and how many bytes it has taken.
+struct Counted<W> {
+    inner: W,
+    written: Arc<AtomicU64>,
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Counted<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if let Poll::Ready(Ok(written)) = polled {
+            self.written.fetch_add(written as u64, Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
 async fn write_all<W: AsyncWrite + Unpin>(
-    mut outgoing: mpsc::Receiver<Outgoing>,
+    mut outgoing: LaneEnd<Outgoing>,
     output: W,
+    written: Arc<AtomicU64>,
 ) -> io::Result<()> {
-    let mut output = BufWriter::with_capacity(BUFFER, output);
-    while let Some(next) = outgoing.recv().await {
-        if let Outgoing::Message { text, long, .. } = next {
-            lines::write_long(&mut output, text, long.as_deref()).await?;
+    let mut output = BufWriter::with_capacity(BUFFER, Counted { inner: output, written });
+    // A message takes room until it is written.
+    while let Some((next, _room)) = outgoing.recv().await {
+        match next {
+            Outgoing::Message { text, long, .. } => {
+                lines::write_long(&mut output, text, long.as_deref()).await?;
+            }
+            Outgoing::Abandoned(_) => {}
+            Outgoing::Settled(settled) => {
+                // Whoever waited may have given up.
+                let _ = settled.send(());
+            }
         }
         if outgoing.is_empty() {
             output.flush().await?;

@@ -172,6 +172,7 @@ pub(crate) struct Router {
     tasks: HashMap<String, (usize, String)>,
     /// The names of tools on the pages of a list so far.
     tool_names: HashSet<String>,
+    has_listed_tools: bool,
     shelf: Shelf,
     /// Whether several clients share the session: what one of them stored is not listed for another.
     is_shared: bool,
@@ -211,6 +212,7 @@ impl Router {
             uris: HashMap::new(),
             tasks: HashMap::new(),
             tool_names: HashSet::new(),
+            has_listed_tools: false,
             shelf: Shelf::default(),
             is_shared,
             told: HashSet::new(),
@@ -359,7 +361,8 @@ impl Router {
         let form = Form::of(&params);
         match method {
             "tools/call"
-                if params.text("name") == Some(self.reducer.limits().read_tool().name.clone()) =>
+                if params.text("name") == Some(self.reducer.limits().read_tool().name.clone())
+                    && !self.may_be_the_servers(&params) =>
             {
                 let arguments = params.some("arguments").unwrap_or("{}").to_owned();
                 return vec![Effect::ReadTool { id, arguments, form }];
@@ -401,6 +404,13 @@ impl Router {
         let what = self.what(method, &params, &tool, list);
         let mark = if method == "initialize" { Mark::Initialize } else { Mark::Plain };
         self.send(0, id, message, what, mark)
+    }
+
+    /// Whether a call of the read tool may be meant for a tool of the server's that has its name: until
+    /// tools are listed nobody knows, and then one without a handle is.
+    fn may_be_the_servers(&self, params: &Members<'_>) -> bool {
+        let arguments = params.object("arguments").unwrap_or_default();
+        !self.is_many() && !self.has_listed_tools && arguments.get("handle").is_none()
     }
 
     fn what(&self, method: &str, params: &Members<'_>, tool: &str, list: Option<ListOf>) -> What {
@@ -726,6 +736,7 @@ impl Router {
         match list {
             ListOf::Tools => {
                 let wanted = self.reducer.wanted_read_tool();
+                self.has_listed_tools = true;
                 let name = listing::free_name(wanted, |name| self.tool_names.contains(name));
                 // A name that cannot be had leaves the one there was.
                 let _ = self.reducer.rename_read_tool(&name);

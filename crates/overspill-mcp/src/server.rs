@@ -74,6 +74,17 @@ pub fn shown(url: &str) -> String {
     format!("{scheme}{host}{}", path.collect::<Vec<_>>().join("/"))
 }
 
+/// The parts of an address that [`shown`] leaves out.
+pub(crate) fn secret_parts(url: &str) -> impl Iterator<Item = &str> {
+    let (public, secret) = url.split_at(url.find(['?', '#']).unwrap_or(url.len()));
+    let rest = public.split_once("://").map_or(public, |(_, rest)| rest);
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    let values =
+        secret.split(['?', '#', '&']).map(|pair| pair.split_once('=').map_or(pair, |it| it.1));
+    path.split('/').filter(|part| may_be_a_key(part)).chain(user.split(':')).chain(values)
+}
+
 /// Whether a part of a path is anything but a few short words, such as `api`, `v1` or `@scope`.
 fn may_be_a_key(part: &str) -> bool {
     let is_word = |word: &str| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use overspill::BoxFuture;
 use overspill::read::{self, ReadArgs};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -14,14 +14,16 @@ use crate::json::{Edits, Members, quote};
 use crate::lane::{Lane, STALL, Stalled};
 use crate::log::Log;
 use crate::long::{Long, Longs, NotText, Raw};
-use crate::message::{Id, Kind, Message, NO_RESOURCE, NOT_JSON, error, failure, refused, response};
+use crate::message::{
+    Id, Kind, Message, NO_RESOURCE, NOT_JSON, NotAMessage, error, failure, refused, response,
+};
 use crate::reduce::{Reduced, Reducer};
 use crate::resources;
 use crate::revision::Form;
 use crate::router::{Effect, Job, Mark, Router};
 
-/// Messages that wait for the client before whoever sends them waits too.
-pub(crate) const QUEUE: usize = 256;
+/// Megabytes of payloads that are put into arguments at once.
+const SUBSTITUTED_MEGABYTES: u32 = 64;
 
 /// Megabytes of results that are reduced at once; more wait in the pipes of their servers.
 const WORKING_MEGABYTES: u32 = 512;
@@ -31,6 +33,12 @@ const BIG: usize = 256 * 1024;
 
 /// How long several servers are waited for that answer together.
 const TOGETHER: Duration = Duration::from_secs(20);
+
+/// What is wrong with an answer whose bytes are no text.
+pub(crate) const NO_TEXT: &str = "bytes that are not UTF-8, as JSON must be";
+
+/// What is wrong with an answer that cannot be read.
+const NO_MESSAGE: &str = "what is no JSON-RPC message";
 
 /// What the client gets.
 #[derive(Debug)]
@@ -47,6 +55,24 @@ pub(crate) enum Outgoing {
     },
     /// Nothing will answer this request any more.
     Abandoned(Id),
+    /// All that came before has been passed on.
+    Settled(oneshot::Sender<()>),
+}
+
+impl Outgoing {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Message { text, .. } => text.len(),
+            Self::Abandoned(_) | Self::Settled(_) => 0,
+        }
+    }
+}
+
+/// What a server gets.
+#[derive(Debug)]
+pub(crate) struct ToServer {
+    pub(crate) text: String,
+    pub(crate) mark: Mark,
 }
 
 /// One client's session.
@@ -54,10 +80,12 @@ pub(crate) enum Outgoing {
 pub(crate) struct Session {
     router: Mutex<Router>,
     reducer: Arc<Reducer>,
-    client: mpsc::Sender<Outgoing>,
-    lanes: Vec<Lane>,
+    client: Lane<Outgoing>,
+    lanes: Vec<Lane<ToServer>>,
     /// Bounds how much is worked on at once.
     work: Semaphore,
+    /// Bounds what is put into arguments at once.
+    substituted: Semaphore,
     jobs: TaskTracker,
     log: Log,
     /// Lines too long to hold that are on their way to the client.
@@ -72,8 +100,8 @@ impl Session {
     pub(crate) fn new(
         router: Router,
         reducer: Arc<Reducer>,
-        client: mpsc::Sender<Outgoing>,
-        lanes: Vec<Lane>,
+        client: Lane<Outgoing>,
+        lanes: Vec<Lane<ToServer>>,
         log: Log,
     ) -> Self {
         Self {
@@ -82,6 +110,7 @@ impl Session {
             client,
             lanes,
             work: Semaphore::new(WORKING_MEGABYTES as usize),
+            substituted: Semaphore::new(SUBSTITUTED_MEGABYTES as usize),
             jobs: TaskTracker::new(),
             log,
             longs: Longs::default(),
@@ -119,10 +148,29 @@ impl Session {
         for message in Message::each(text) {
             match message {
                 Ok(message) => self.server_sent(server, message, related.cloned()).await,
-                Err(error) => {
-                    self.log.say(&format!("{name} wrote something that is skipped: {error}"));
-                }
+                Err(error) => self.server_said_amiss(server, name, error).await,
             }
+        }
+    }
+
+    /// Takes in what is no message. What it was to answer is answered with an error; anything else is
+    /// told of and skipped.
+    pub(crate) async fn server_said_amiss(
+        self: &Arc<Self>,
+        server: usize,
+        name: &str,
+        error: NotAMessage,
+    ) {
+        let id = error.id.as_ref().filter(|_| error.is_answer());
+        match id.and_then(|id| self.router().waiting(server, id)) {
+            Some(id) => {
+                let bytes = match self.longs.of(&error.text) {
+                    Some(long) => Raw::OnDisk(long),
+                    None => Raw::Held(error.text.into_bytes()),
+                };
+                self.answered_amiss(server, name, &id, bytes, NO_MESSAGE).await;
+            }
+            None => self.log.say(&format!("{name} wrote something that is skipped: {error}")),
         }
     }
 
@@ -182,7 +230,7 @@ impl Session {
             _ => None,
         };
         match answered {
-            Some(id) => self.answered_no_text(server, name, &id, line.bytes).await,
+            Some(id) => self.answered_amiss(server, name, &id, line.bytes, NO_TEXT).await,
             None => {
                 let what = message.map_or_else(|error| error.to_string(), |_| String::new());
                 self.log.say(&format!(
@@ -192,29 +240,28 @@ impl Session {
         }
     }
 
-    /// A server answered a request with what is no UTF-8. It is kept as it is, since nothing that
+    /// A server answered a request with what nobody can take. It is kept as it is, since nothing that
     /// is put right in silence can be trusted.
-    pub(crate) async fn answered_no_text(
+    pub(crate) async fn answered_amiss(
         self: &Arc<Self>,
         server: usize,
         name: &str,
         id: &Id,
         bytes: Raw,
+        what: &str,
     ) {
         let why = match self.reducer.keep(name, bytes.pieces()).await {
             Ok(receipt) => {
                 self.router().stored(std::slice::from_ref(&receipt));
                 format!(
-                    "{name} answered with bytes that are not UTF-8, as JSON must be. They are \
-                     stored as {}; {} shows them.",
+                    "{name} answered with {what}. It is stored as {}; {} shows it.",
                     receipt.handle,
                     self.reducer.limits().read_tool().name
                 )
             }
-            Err(error) => format!(
-                "{name} answered with bytes that are not UTF-8, as JSON must be, and they cannot \
-                 be stored ({error})."
-            ),
+            Err(error) => {
+                format!("{name} answered with {what}, and it cannot be stored ({error}).")
+            }
         };
         self.log.say(&why);
         let effects = self.router().call_failed(server, id, &why);
@@ -345,7 +392,9 @@ impl Session {
     }
 
     async fn to_server(self: &Arc<Self>, server: usize, text: String, mark: Mark) {
-        let Err(Stalled(text)) = self.lanes[server].send(text, mark).await else { return };
+        let bytes = text.len();
+        let sent = self.lanes[server].send(ToServer { text, mark }, bytes).await;
+        let Err(Stalled(ToServer { text, .. })) = sent else { return };
         let name = self.router().name(server).to_owned();
         let seconds = STALL.as_secs();
         let why =
@@ -359,11 +408,19 @@ impl Session {
     }
 
     async fn to_client(&self, outgoing: Outgoing) {
+        let bytes = outgoing.bytes();
         tokio::select! {
-            // A client that is gone wants nothing more.
-            _ = self.client.send(outgoing) => {}
+            _ = self.client.send(outgoing, bytes) => {}
             () = self.over.cancelled() => {}
         }
+    }
+
+    /// Waits until everything that was given to the client has been passed on.
+    pub(crate) async fn passed_on(&self) {
+        let (settled, all) = oneshot::channel();
+        self.to_client(Outgoing::Settled(settled)).await;
+        // Whoever passes it on may be gone.
+        let _ = all.await;
     }
 
     /// What answers no request that could be read.
@@ -460,6 +517,10 @@ impl Session {
 
     async fn substitute(self: &Arc<Self>, server: usize, message: Message, id: Id, tool: &str) {
         let config = &self.reducer.config().mcp;
+        let megabytes = u32::try_from(config.max_argument / 1_000_000 + 1).unwrap_or(u32::MAX);
+        let megabytes = megabytes.min(SUBSTITUTED_MEGABYTES);
+        // It is held until the server's lane has it.
+        let Ok(_room) = self.substituted.acquire_many(megabytes).await else { return };
         let params = message.params();
         let members = Members::of(params).unwrap_or_default();
         let form = Form::of(&members);
@@ -508,20 +569,18 @@ mod tests {
     use overspill_store::MemoryStore;
 
     use super::*;
-    use crate::lane::ToServer;
+    use crate::lane::{LaneEnd, ROOM};
     use crate::long::Spool;
     use overspill::summary::NoModel;
 
     /// A session with these servers, what its client gets, and what keeps its servers' ends open.
-    fn session(
-        names: &[&str],
-    ) -> (Arc<Session>, mpsc::Receiver<Outgoing>, Vec<mpsc::UnboundedReceiver<ToServer>>) {
+    fn session(names: &[&str]) -> (Arc<Session>, LaneEnd<Outgoing>, Vec<LaneEnd<ToServer>>) {
         let store = Arc::new(MemoryStore::default());
         let reducer =
             Reducer::new(Config::default(), store, Arc::new(NoModel::because("no")), "run".into());
         let reducer = Arc::new(reducer.unwrap());
-        let (client, outgoing) = mpsc::channel(QUEUE);
-        let (lanes, ends) = names.iter().map(|_| Lane::new()).unzip();
+        let (client, outgoing) = Lane::new(ROOM, None);
+        let (lanes, ends) = names.iter().map(|_| Lane::new(ROOM, Some(STALL))).unzip();
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let router = Router::new(names, Arc::clone(&reducer), false);
         (Arc::new(Session::new(router, reducer, client, lanes, Log::silent())), outgoing, ends)
@@ -558,7 +617,7 @@ mod tests {
             let call = format!(r#"{{"id":1,"method":"{method}","params":{{"name":"t"}}}}"#);
             session.client_said(call).await;
             let skeleton = comes(&session, 0, &format!(r#"{{"id":1,{body}}}"#)).await;
-            let Some(Outgoing::Message { text, long, .. }) = outgoing.recv().await else {
+            let Some((Outgoing::Message { text, long, .. }, _)) = outgoing.recv().await else {
                 panic!("{method}");
             };
             assert_eq!(text != skeleton, is_reduced, "{text}");
@@ -572,12 +631,49 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_that_cannot_be_read_is_an_error_and_kept() {
+        let (session, mut outgoing, _ends) = session(&["s"]);
+        for answer in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{"x":NaN}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"x":-Infinity}}"#,
+            "{\"id\":1,\"result\":{\"x\":\"\u{1}\"}}",
+            r#"{"id":1,"\ud800":1,"result":{}}"#,
+            r#"{"id":"1","result":NaN}"#,
+            r#"{"id":1}"#,
+            r#"{"id":1,"error":null}"#,
+            r#"{"id":1,"result":{"x":[1,}"#,
+        ] {
+            let call = r#"{"id":1,"method":"tools/call","params":{"name":"t"}}"#;
+            session.client_said(call.to_owned()).await;
+            session.server_said(0, "s", answer.to_owned(), None).await;
+            let Some((Outgoing::Message { text, .. }, _)) = outgoing.recv().await else {
+                panic!("{answer}");
+            };
+            assert!(text.starts_with(r#"{"jsonrpc":"2.0","id":1,"error":"#), "{answer}: {text}");
+            let (_, handle) = text.split_once("stored as ").unwrap();
+            let handle = handle.split(';').next().unwrap().parse().unwrap();
+            let stored = overspill::store::Stored::open(session.reducer.store(), &handle);
+            let stored = stored.await.unwrap();
+            let bytes = stored.bytes(0..stored.receipt().bytes).await.unwrap();
+            assert_eq!(std::str::from_utf8(&bytes).unwrap(), answer);
+        }
+        // What answers nothing is skipped, and what comes after it is not.
+        session.client_said(r#"{"id":2,"method":"prompts/get"}"#.to_owned()).await;
+        for nothing in [r#"{"id":9,"result":NaN}"#, r#"{"id":2,"method":"m","params":NaN}"#] {
+            session.server_said(0, "s", nothing.to_owned(), None).await;
+        }
+        session.server_said(0, "s", r#"{"id":2,"result":{}}"#.to_owned(), None).await;
+        let Some((Outgoing::Message { text, .. }, _)) = outgoing.recv().await else { panic!() };
+        assert_eq!(text, r#"{"id":2,"result":{}}"#);
+    }
+
+    #[tokio::test]
     async fn what_several_servers_answer_together_is_whole_however_long_it_is() {
         let (session, mut outgoing, mut ends) = session(&["a", "b"]);
         session.client_said(r#"{"id":0,"method":"initialize"}"#.to_owned()).await;
         let mut ids = Vec::new();
         for end in &mut ends {
-            let ToServer { text, .. } = end.recv().await.unwrap();
+            let (ToServer { text, .. }, _) = end.recv().await.unwrap();
             ids.push(Message::one(text).unwrap());
         }
         for (server, asked) in ids.iter().enumerate() {
@@ -589,7 +685,7 @@ mod tests {
             let skeleton = comes(&session, server, &result).await;
             assert!(session.longs.of(&skeleton).is_none());
         }
-        let Some(Outgoing::Message { text, .. }) = outgoing.recv().await else { panic!() };
+        let Some((Outgoing::Message { text, .. }, _)) = outgoing.recv().await else { panic!() };
         for said in ["a: 0 xxx", "b: 1 xxx"] {
             assert!(text.contains(said));
         }

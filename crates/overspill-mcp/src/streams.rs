@@ -7,8 +7,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use tokio::sync::mpsc;
+use std::sync::Arc;
+use std::time::Duration;
 
+use crate::lane::{Lane, LaneEnd, STALL};
 use crate::message::{INTERNAL, Id, Kind, Message, failure};
 use crate::session::Outgoing;
 
@@ -21,8 +23,8 @@ const KEPT: usize = 1_000;
 /// The stream for what belongs to no request.
 pub(crate) const GENERAL: u64 = 0;
 
-/// Messages that wait for a slow client on one stream.
-const WAITING: usize = 1_024;
+/// How many KiB may wait for a slow client on one stream.
+const WAITING: u32 = 16 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub(crate) fn place(id: &str) -> Option<(u64, u64)> {
 #[derive(Debug, Default)]
 struct Stream {
     /// The client at its other end, if there is one.
-    to: Option<mpsc::Sender<Event>>,
+    to: Option<Arc<Lane<Event>>>,
     /// The requests it is to answer yet.
     waiting: HashSet<Id>,
     events: u64,
@@ -79,14 +81,14 @@ pub(crate) struct Resumed {
     /// How many events came meanwhile that are no longer kept.
     pub(crate) lost: u64,
     /// What will come, if more will.
-    pub(crate) coming: Option<mpsc::Receiver<Event>>,
+    pub(crate) coming: Option<LaneEnd<Event>>,
 }
 
 /// Where a message goes.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) event: Event,
-    pub(crate) to: Option<mpsc::Sender<Event>>,
+    pub(crate) to: Option<Arc<Lane<Event>>>,
 }
 
 impl Streams {
@@ -95,13 +97,17 @@ impl Streams {
         Self { is_shared, ..Self::default() }
     }
 
+    /// The way to a client. Where several share the session, none is waited for.
+    fn lane(&self) -> (Arc<Lane<Event>>, LaneEnd<Event>) {
+        let patience = if self.is_shared { Duration::ZERO } else { STALL };
+        let (to, events) = Lane::new(WAITING, Some(patience));
+        (Arc::new(to), events)
+    }
+
     /// Opens the stream of requests that were posted together.
-    pub(crate) fn open(
-        &mut self,
-        requests: impl IntoIterator<Item = Id>,
-    ) -> (u64, mpsc::Receiver<Event>) {
+    pub(crate) fn open(&mut self, requests: impl IntoIterator<Item = Id>) -> (u64, LaneEnd<Event>) {
         self.opened += 1;
-        let (to, events) = mpsc::channel(WAITING);
+        let (to, events) = self.lane();
         let waiting: HashSet<Id> = requests.into_iter().collect();
         for id in &waiting {
             self.by_request.insert(id.clone(), self.opened);
@@ -112,8 +118,8 @@ impl Streams {
 
     /// Opens the stream for everything else, in the place of one that is open already: a client
     /// whose connection broke is not known to be gone. What nobody has heard comes first.
-    pub(crate) fn listen(&mut self) -> (Vec<Event>, mpsc::Receiver<Event>) {
-        let (to, events) = mpsc::channel(WAITING);
+    pub(crate) fn listen(&mut self) -> (Vec<Event>, LaneEnd<Event>) {
+        let (to, events) = self.lane();
         self.streams.entry(GENERAL).or_default().to = Some(to);
         let missed = match std::mem::take(&mut self.unheard) {
             true => self.since(GENERAL, 0),
@@ -132,16 +138,16 @@ impl Streams {
         // Those of one stream are numbered without gaps, and the oldest go first.
         let next = match missed.first() {
             Some(first) => first.number,
-            None => self.streams.get(&stream).map_or(after, |held| held.events) + 1,
+            None => self.streams.get(&stream).map_or(after, |held| held.events).saturating_add(1),
         };
-        let lost = next.saturating_sub(after + 1);
+        let lost = next.saturating_sub(after.saturating_add(1));
         if stream == GENERAL {
             self.unheard = false;
             let coming = Some(self.listen().1);
             return Some(Resumed { missed, lost, coming });
         }
+        let (to, events) = self.lane();
         let coming = self.streams.get_mut(&stream).map(|held| {
-            let (to, events) = mpsc::channel(WAITING);
             held.to = Some(to);
             events
         });
@@ -168,6 +174,11 @@ impl Streams {
                 self.done(&id);
                 return None;
             }
+            Outgoing::Settled(settled) => {
+                // Whoever waited may have given up.
+                let _ = settled.send(());
+                return None;
+            }
         };
         let of = |id: Option<&Id>| id.and_then(|id| self.by_request.get(id).copied());
         let stream = of(answers.as_ref()).or_else(|| of(related.as_ref())).unwrap_or_else(|| {
@@ -186,7 +197,7 @@ impl Streams {
         held.events += 1;
         let event = Event { stream, number: held.events, text, is_answer: answers.is_some() };
         let to = held.to.clone();
-        self.unheard |= stream == GENERAL && to.as_ref().is_none_or(mpsc::Sender::is_closed);
+        self.unheard |= stream == GENERAL && to.as_ref().is_none_or(|to| to.is_closed());
         self.keep(event.clone());
         if let Some(id) = answers {
             self.done(&id);

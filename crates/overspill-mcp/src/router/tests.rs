@@ -132,6 +132,28 @@ fn the_read_tool_is_listed_last_and_keeps_its_name_unless_it_is_taken() {
 }
 
 #[test]
+fn a_tool_of_the_servers_that_has_the_read_tools_name_is_the_servers() {
+    let call = |arguments: &str| {
+        format!(
+            r#"{{"id":1,"method":"tools/call","params":{{"name":"read_tool_result","arguments":{arguments}}}}}"#
+        )
+    };
+    let ours = call(&format!(r#"{{"handle":"run/call.{}"}}"#, "a".repeat(26)));
+    let theirs = call(r#"{"path":"x"}"#);
+    let mut router = router(&["s"]);
+    assert!(client(&mut router, &ours).starts_with("ReadTool"));
+    assert_eq!(client(&mut router, &theirs), format!("server 0 < {theirs}"));
+    // Once tools are listed, their names say whose is whose.
+    client(&mut router, r#"{"id":2,"method":"tools/list"}"#);
+    server(&mut router, 0, &response(&Id::of("2"), r#"{"tools":[]}"#));
+    assert!(client(&mut router, &theirs).starts_with("ReadTool"));
+    client(&mut router, r#"{"id":3,"method":"tools/list"}"#);
+    let tools = r#"{"tools":[{"name":"read_tool_result"}]}"#;
+    server(&mut router, 0, &response(&Id::of("3"), tools));
+    assert_eq!(client(&mut router, &theirs), format!("server 0 < {theirs}"));
+}
+
+#[test]
 fn what_is_stored_is_a_resource_even_of_a_server_without_any() {
     let mut router = opened(&["s"], &[r#"{"tools":{}}"#]);
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"resources/templates/list"}"#;
@@ -160,7 +182,8 @@ fn lists_of_the_proxy_say_their_type_to_clients_of_the_revision_that_wants_it() 
     assert_eq!(client(&mut single, &list), listed);
     assert_eq!(client(&mut many, &list), listed);
     let read = format!(
-        r#"{{"id":3,"method":"tools/call","params":{{"name":"read_tool_result",{meta}}}}}"#
+        r#"{{"id":3,"method":"tools/call","params":{{"name":"read_tool_result","arguments":{{"handle":"run/call.{}"}},{meta}}}}}"#,
+        "a".repeat(26)
     );
     assert!(client(&mut single, &read).contains("form: Typed"));
 }

@@ -328,6 +328,107 @@ async fn a_call_without_a_session_is_cancelled_when_its_client_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_that_are_cancelled_take_no_room() {
+    let (behind, mut received) = silent().await;
+    let mut client = Raw::open(proxy(&[("s", Transport::http(behind))], "", &Said::default()));
+    // Twice as much as may wait for a server that does not answer.
+    let text = "x".repeat(1_000_000);
+    for round in 0..2 {
+        for n in 0..60 {
+            let call = json!({ "jsonrpc": "2.0", "id": 100 * round + n, "method": "tools/call",
+                "params": { "name": "t", "arguments": { "text": text } } });
+            client.send(&call.to_string()).await;
+            while within(received.recv()).await.unwrap()["method"] != "tools/call" {}
+        }
+        for n in 0..60 {
+            client.tell("notifications/cancelled", json!({ "requestId": 100 * round + n })).await;
+        }
+    }
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_ended_answers_what_it_was_asked() {
+    let listening = listening(proxy(&[("s", process())], "", &Said::default()), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    for _ in 0..3 {
+        let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+        let session = opened.headers()["mcp-session-id"].clone();
+        within(opened.text()).await.unwrap();
+        let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let told = post(&client, &url, initialized).header("mcp-session-id", &session);
+        within(told.send()).await.unwrap();
+        let mut calls = Vec::new();
+        for id in 10..30 {
+            let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "hang" } });
+            let call = post(&client, &url, call.to_string()).header("mcp-session-id", &session);
+            calls.push((id, within(call.send()).await.unwrap()));
+        }
+        let end = client.delete(&url).header("mcp-session-id", &session).send();
+        assert_eq!(within(end).await.unwrap().status(), StatusCode::OK);
+        for (id, call) in calls {
+            let body = within(call.text()).await.unwrap();
+            assert!(body.contains(&format!(r#""id":{id}"#)), "{id}: {body}");
+        }
+    }
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_no_stream_has_is_refused() {
+    let listening = listening(proxy(&[("s", process())], "", &Said::default()), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    let session = opened.headers()["mcp-session-id"].clone();
+    within(opened.text()).await.unwrap();
+    let most = u64::MAX;
+    for (place, expected) in [
+        ("1".to_owned(), StatusCode::BAD_REQUEST),
+        (format!("{most}-{most}"), StatusCode::NOT_FOUND),
+        // A stream that there is, behind all that will ever come.
+        (format!("1-{most}"), StatusCode::OK),
+    ] {
+        let resumed = client
+            .get(&url)
+            .header("mcp-session-id", &session)
+            .header("accept", "text/event-stream")
+            .header("last-event-id", &place);
+        assert_eq!(within(resumed.send()).await.unwrap().status(), expected, "{place}");
+    }
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_told_that_a_client_without_events_cannot_be_asked() {
+    // It asks before it answers, and answers with what it was told.
+    let script = r#"
+        while read -r line; do
+            case $line in
+            *tools/call*) echo '{"jsonrpc":"2.0","id":"ask","method":"roots/list"}';;
+            *'"ask"'*)
+                told=$(printf %s "$line" | tr -d '"\\')
+                printf '{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"%s"}]}}\n' "$told";;
+            *initialize\"*) echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}';;
+            esac
+        done"#;
+    let server = Transport::command("sh", ["-c", script]);
+    let listening = listening(proxy(&[("s", server)], "", &Said::default()), defaults()).await;
+    let (client, url) = (Client::new(), listening.url());
+    let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
+    let session = opened.headers()["mcp-session-id"].clone();
+    within(opened.text()).await.unwrap();
+    let call = client
+        .post(&url)
+        .header("content-type", "application/json")
+        .header("accept", "application/json")
+        .header("mcp-session-id", &session)
+        .body(r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t"}}"#);
+    let answer = within(within(call.send()).await.unwrap().text()).await.unwrap();
+    assert!(answer.contains("cannot be asked"), "{answer}");
+    listening.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_of_several_servers_that_comes_later_joins() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -449,7 +550,7 @@ async fn what_breaks_off_is_taken_up_and_what_is_forgotten_is_opened_again() {
     let opened = within(post(&client, &url, INITIALIZE).send()).await.unwrap();
     let session = opened.headers()["mcp-session-id"].clone();
     within(opened.text()).await.unwrap();
-    let broken = "not UTF-8, as JSON must be. They are stored as mcp/";
+    let broken = "not UTF-8, as JSON must be. It is stored as mcp/";
     for (name, id, expected) in
         [("break off", 2, "at last"), ("forget", 3, "again"), ("broken", 4, broken)]
     {

@@ -269,6 +269,72 @@ async fn a_server_does_not_find_what_is_the_proxys_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_any_form_answers_the_request() {
+    let json = "content-type: application/json\r\n";
+    for (status, body, expected) in [
+        ("401 Unauthorized", r#"{"error":"invalid_token","error_description":"x"}"#, "--token-env"),
+        ("429 Too Many", r#"{"error":{"type":"rate_limit","message":"slow down"}}"#, "slow down"),
+        ("500 Oops", r#"{"error":"rate limited"}"#, "rate limited"),
+        ("503 Busy", r#"{"id":1,"error":"no object"}"#, "no object"),
+        (
+            "400 Bad Request",
+            r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"bad"}}"#,
+            "bad",
+        ),
+        (
+            "400 Bad Request",
+            r#"[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"worse"}},7]"#,
+            "worse",
+        ),
+        ("200 OK", r#"{"jsonrpc":"2.0","id":1,"result":NaN}"#, "no JSON-RPC message"),
+        ("200 OK", r#"{"jsonrpc":"2.0","id":"other","result":{}}"#, "200 OK"),
+    ] {
+        let (address, _) = stub(move |_| response(status, json, body)).await;
+        let answer = opened(&proxy(&[("s", plain(&address))], "", &Said::default())).await;
+        assert_eq!(answer["id"], 1, "{answer}");
+        assert!(answer["error"]["code"].is_i64(), "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(expected), "{message}");
+    }
+    // An answer under the id as another type is one, in either form.
+    let events = format!("data: {}\n\n", RESULT.replace(r#""id":1"#, r#""id":"1""#));
+    for (kind, body) in [
+        ("content-type: application/json\r\n", RESULT.replace(r#""id":1"#, r#""id":"1""#)),
+        ("content-type: Text/Event-Stream\r\n", events),
+    ] {
+        let (address, _) = stub(move |_| response("200 OK", kind, &body)).await;
+        let answer = opened(&proxy(&[("s", plain(&address))], "", &Said::default())).await;
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_repeats_of_what_it_was_told_is_not_said() {
+    let secretive = |address: &str| Transport::Http {
+        url: format!(
+            "http://me:pass-word-1@{address}/mcp/k3y-in-the-path-0123456789?key=k3y-in-query"
+        ),
+        token: Some(Secret::new("t0k3n-value")),
+        headers: vec![("X-Key".to_owned(), Secret::new("h3ader-value"))],
+    };
+    for kind in ["text/plain", "application/json"] {
+        let echo = move |head: &str| {
+            let challenge = "www-authenticate: Bearer realm=t0k3n-value\r\n";
+            let headers = format!("content-type: {kind}\r\n{challenge}");
+            response("401 Unauthorized", &headers, head)
+        };
+        let (address, _) = stub(echo).await;
+        let said = Said::default();
+        let answer = opened(&proxy(&[("s", secretive(&address))], "", &said)).await;
+        let all = format!("{answer}\n{}", said.all());
+        assert!(all.contains("401") && all.contains("…"), "{all}");
+        for secret in ["pass-word-1", "k3y-in", "t0k3n-value", "h3ader-value"] {
+            assert!(!all.contains(secret), "{secret}: {all}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_cannot_be_started_is_told_of_with_a_mend() {
     let program = |command: &str, cwd: Option<&str>| Transport::Command {
         command: command.into(),

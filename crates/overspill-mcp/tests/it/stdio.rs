@@ -161,6 +161,8 @@ async fn a_result_too_long_to_hold_is_stored_whole() {
 async fn what_cannot_be_read_back_is_an_error_and_what_can_is_none() {
     let connected = connect(proxy(&[("s", process())], "", &Said::default())).await;
     let handle = handle(&text(&connected.call("lines", json!({ "n": 20_000 })).await.unwrap()));
+    // From here on it is known that no tool of the server's has the name.
+    within(connected.client.list_all_tools()).await.unwrap();
     for (arguments, said) in [
         (json!({ "handle": "run/call.x" }), "No stored result"),
         (json!({ "handle": handle.replace("lines", "others") }), "Nothing is stored as"),
