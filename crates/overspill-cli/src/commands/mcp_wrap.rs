@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use crate::cli;
 use crate::failure::{Failure, USAGE};
 use crate::output::Out;
-use crate::wrap::{self, Change, Changed, Left, Proxy, Syntax};
+use crate::wrap::{self, Change, Changed, Client, Left, Proxy, Syntax};
 
 /// What the copy's name has behind the file's.
 const COPY: &str = ".before-overspill";
@@ -80,7 +80,7 @@ pub(crate) fn unwrap(common: &cli::Common, args: &cli::McpUnwrap) -> Result<u8, 
     let config = ClientConfig::read(&args.file)?;
     let copy = config.copy.as_deref();
     let programs = own_programs();
-    let changed = wrap::unwrap(config.syntax, &config.text, copy, &programs)
+    let changed = wrap::unwrap(config.syntax, config.client, &config.text, copy, &programs)
         .map_err(|error| config.wrong(&error))?;
     let is_as_before = copy == Some(changed.text.as_str());
     if copy.is_some() && !changed.is_any() && !is_as_before {
@@ -109,6 +109,7 @@ struct ClientConfig {
     path: PathBuf,
     metadata: Metadata,
     syntax: Syntax,
+    client: Client,
     text: String,
     copy: Option<String>,
 }
@@ -136,9 +137,14 @@ impl ClientConfig {
         }
         let metadata = fs::metadata(&path).map_err(|error| failed("read", &path, error))?;
         let text = fs::read_to_string(&path).map_err(|error| failed("read", &path, error))?;
-        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-        let syntax = if is_toml { Syntax::Toml } else { Syntax::Json };
-        let mut config = Self { path, metadata, syntax, text, copy: None };
+        let syntax = Syntax::of(&path);
+        // A link has the name by which the client knows the file.
+        let named = std::path::absolute(file).map_err(|error| failed("find", file, error))?;
+        let client = match Client::of(&named) {
+            Client::Unknown => Client::of(&path),
+            known => known,
+        };
+        let mut config = Self { path, metadata, syntax, client, text, copy: None };
         let copy = config.copy_path();
         config.copy = match fs::read_to_string(&copy) {
             Ok(text) => Some(text),
@@ -159,7 +165,7 @@ impl ClientConfig {
     fn keep_copy(&self, programs: &[String]) -> Result<(), Failure> {
         let path = self.copy_path();
         let Some(copy) = &self.copy else { return self.write(&path, &self.text) };
-        let before = wrap::unwrap(self.syntax, &self.text, Some(copy), programs)
+        let before = wrap::unwrap(self.syntax, self.client, &self.text, Some(copy), programs)
             .map_err(|error| self.wrong(&error))?
             .text;
         if before == *copy {

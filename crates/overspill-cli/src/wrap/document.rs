@@ -1,17 +1,24 @@
 //! A client's configuration as it is written, in JSON with comments or in TOML: which servers it
 //! has, and changes that leave all else as it was.
 
+use std::path::Path;
+
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike};
 
+use super::Client;
 use super::entry::{Edit, Left};
 
-/// Where the tables of servers are: Claude, Cursor, Windsurf and Gemini have the first; VS Code the
-/// second in `mcp.json` and the third in its settings; Zed the fourth.
-const JSON_TABLES: [&[&str]; 4] =
-    [&["mcpServers"], &["servers"], &["mcp", "servers"], &["context_servers"]];
+/// Where the tables of servers are, and whose they are: Claude, Cursor, Windsurf and Gemini have the
+/// first; VS Code the second in `mcp.json` and the third in its settings; Zed the fourth.
+const JSON_TABLES: [(&[&str], Client); 4] = [
+    (&["mcpServers"], Client::Unknown),
+    (&["servers"], Client::Usual),
+    (&["mcp", "servers"], Client::Usual),
+    (&["context_servers"], Client::Usual),
+];
 
 /// Claude Code has a table of servers for each project as well.
 const PROJECTS: &str = "projects";
@@ -27,11 +34,11 @@ pub(crate) enum Syntax {
 }
 
 impl Syntax {
-    /// Under which key a server's request headers are.
-    pub(crate) fn headers_key(self) -> &'static str {
-        match self {
-            Self::Json => "headers",
-            Self::Toml => "http_headers",
+    /// What a file of that name is written in.
+    pub(crate) fn of(path: &Path) -> Self {
+        match path.extension().is_some_and(|extension| extension == "toml") {
+            true => Self::Toml,
+            false => Self::Json,
         }
     }
 }
@@ -53,6 +60,8 @@ pub(crate) struct Server {
     nth: usize,
     /// Why it cannot be changed, whatever it says.
     pub(crate) fault: Option<Left>,
+    /// Who reads it, as far as the table tells in which it is.
+    pub(crate) client: Client,
     place: Place,
 }
 
@@ -169,7 +178,7 @@ fn json_servers(root: &CstObject) -> Vec<Server> {
         projects.properties().into_iter().filter_map(named).collect::<Vec<_>>()
     });
     for (prefix, root) in std::iter::once((String::new(), root.clone())).chain(of_projects) {
-        for path in JSON_TABLES {
+        for (path, client) in JSON_TABLES {
             let tables = path.iter().fold(vec![root.clone()], |tables, key| {
                 tables.iter().flat_map(|table| objects_under(table, key)).collect()
             });
@@ -188,6 +197,7 @@ fn json_servers(root: &CstObject) -> Vec<Server> {
                     name,
                     entry: entry.unwrap_or_default(),
                     fault: key_written_twice(&object).map(Left::Twice),
+                    client,
                     place: Place::Json(object),
                 });
             }
@@ -280,7 +290,8 @@ fn toml_server(name: &str, item: &Item) -> Option<Server> {
     let table = item.as_table_like()?;
     let entry = table.iter().map(|(key, item)| (key.to_owned(), toml_value(item))).collect();
     let place = Place::Toml(name.to_owned(), item.clone());
-    Some(Server { name: name.to_owned(), entry, nth: 0, fault: None, place })
+    let (name, client) = (name.to_owned(), Client::Codex);
+    Some(Server { name, entry, nth: 0, fault: None, client, place })
 }
 
 /// A TOML value; what has no like in JSON counts as nothing.

@@ -7,6 +7,8 @@ use std::fmt::{self, Display};
 use overspill_mcp::shown;
 use serde_json::{Map, Value};
 
+use super::Client;
+
 /// The headers of a server's requests, one `Name: value` a line: what is in the environment is seen by
 /// the user alone, what is on a command line by everyone on the machine.
 pub(crate) const HEADERS: &str = "OVERSPILL_MCP_HEADERS";
@@ -78,6 +80,10 @@ pub(crate) enum Left {
     /// It is reached in a way that the proxy has not, which the address begins with.
     NoHttp(String),
     ClientLogin(String),
+    /// Its token is in a variable that the entry does not set, and the client reads no such name.
+    TokenElsewhere(String),
+    /// The client reads no servers with an address from this file.
+    NoAddresses,
 }
 
 impl Display for Left {
@@ -110,6 +116,15 @@ impl Display for Left {
             Self::ClientLogin(key) => {
                 write!(f, "the client logs in by its {key:?}, which it cannot do through a proxy")
             }
+            Self::TokenElsewhere(name) => write!(
+                f,
+                "its token is in the variable {name}, which its env does not set, and the client knows \
+                 tokens by their value alone; put {name} there, or write the entry by hand"
+            ),
+            Self::NoAddresses => f.write_str(
+                "the client reads no address from this file; add it under Settings, Connectors, and \
+                 take the entry out by hand",
+            ),
         }
     }
 }
@@ -123,6 +138,8 @@ pub(crate) enum Note {
     Offered(&'static str),
     /// The tools on this list alone are called without a question.
     Approved(&'static str),
+    /// Its address stands under this key, and which one the client reads is not known.
+    Key(&'static str),
 }
 
 impl Note {
@@ -136,6 +153,14 @@ impl Note {
             Self::Offered(key) => {
                 format!("add read_tool_result to its {key}, or the model cannot read back")
             }
+            Self::Key(key) => {
+                let others: Vec<_> =
+                    URL_KEYS.iter().filter(|it| **it != key).map(|it| format!("{it:?}")).collect();
+                format!(
+                    "check the key: its address is now under {key:?}, and some clients read {}",
+                    others.join(" or ")
+                )
+            }
             Self::Approved(key) => format!(
                 "add read_tool_result to its {key}, or the client asks each time the model reads back"
             ),
@@ -143,9 +168,20 @@ impl Note {
     }
 }
 
+/// What to note about the key under which a server that is behind the proxy no more has its address.
+pub(crate) fn note_of_key(
+    entry: &Map<String, Value>,
+    before: Option<&Map<String, Value>>,
+    client: Client,
+) -> Option<Note> {
+    let is_known = client != Client::Unknown || before.is_some_and(|it| url_of(it).is_some());
+    let (key, _) = url_of(entry).filter(|_| !is_known && !entry.contains_key("command"))?;
+    Some(Note::Key(key))
+}
+
 /// What to note about a server, as it is before the proxy stands before it.
 pub(crate) fn notes(entry: &Map<String, Value>) -> Vec<Note> {
-    let is_remote = !entry.contains_key("command") && text_under(entry, &URL_KEYS).is_some();
+    let is_remote = !entry.contains_key("command") && url_of(entry).is_some();
     let says_who = |key: &&str| match entry.get(*key) {
         Some(Value::Object(headers)) => !headers.is_empty(),
         other => other.is_some(),
@@ -187,7 +223,7 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
             }
         };
     }
-    let (key, url) = text_under(entry, &URL_KEYS).ok_or(Left::NoServer)?;
+    let (key, url) = url_of(entry).ok_or(Left::NoServer)?;
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     let is_other = |scheme: &String| !["http", "https"].contains(&scheme.as_str());
     // A client may fill it in.
@@ -262,12 +298,11 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
 ///
 /// `programs` are names of this program that are not known by their look.
 /// `before` is the server as it was before it was wrapped, where that is known: it says under which
-/// keys its client has what the proxy has in its own way. Where it is not, headers go under
-/// `headers_key`.
+/// keys its client has what the proxy has in its own way. Where it is not, `client` says it.
 pub(crate) fn unwrap(
     entry: &Map<String, Value>,
     before: Option<&Map<String, Value>>,
-    headers_key: &'static str,
+    client: Client,
     programs: &[String],
 ) -> Option<Result<Vec<Edit>, Left>> {
     let call = Call::of(entry, programs).filter(|call| call.has_server)?;
@@ -298,15 +333,40 @@ pub(crate) fn unwrap(
         let known = before.and_then(|it| keys.iter().find(|&&key| it.contains_key(key)));
         (*known.unwrap_or(&usual)).to_owned()
     };
-    let mut server = vec![(key_of(&URL_KEYS, "url"), Value::from(url))];
+    if client == Client::ClaudeDesktop && before.is_none() {
+        return Some(Err(Left::NoAddresses));
+    }
+    let mut server = Vec::new();
     let mut edits = Vec::new();
+    let kind = before.and_then(|it| it.get("type")).and_then(Value::as_str);
     if entry.contains_key("type") {
-        let before = before.and_then(|it| it.get("type")).and_then(Value::as_str);
-        let kind = before.unwrap_or("http");
+        let kind = kind.unwrap_or("http");
         edits.push(Edit::replace("type", vec![("type".to_owned(), kind.into())]));
+    } else if client == Client::ClaudeCode && before.is_none() {
+        // Without it, an address is not looked at.
+        server.push(("type".to_owned(), "http".into()));
+    }
+    server.push((key_of(&URL_KEYS, client.url_key()), Value::from(url)));
+
+    let mut headers = Map::new();
+    let mut own = vec![HEADERS, URL];
+    if let Some(lines) = variable(HEADERS) {
+        let lines = lines.lines().filter_map(|line| line.split_once(": "));
+        headers.extend(lines.map(|(name, it)| (name.to_owned(), it.into())));
     }
     if let Some(name) = option(&words, "--token-env") {
-        server.push((TOKEN_VARIABLE.to_owned(), name.into()));
+        let knows_names = client == Client::Codex;
+        match variable(name) {
+            _ if before.is_some_and(|it| it.contains_key(TOKEN_VARIABLE)) => {
+                server.push((TOKEN_VARIABLE.to_owned(), name.into()));
+            }
+            Some(token) => {
+                headers.insert("Authorization".to_owned(), format!("Bearer {token}").into());
+                own.push(name);
+            }
+            None if knows_names => server.push((TOKEN_VARIABLE.to_owned(), name.into())),
+            None => return Some(Err(Left::TokenElsewhere(name.to_owned()))),
+        }
         let handed_on = entry.get(HANDED_ON).and_then(Value::as_array);
         match handed_on.filter(|names| names.first().is_some_and(|first| first == name)) {
             Some(names) if names.len() == 1 => edits.push(Edit::replace(HANDED_ON, Vec::new())),
@@ -314,12 +374,14 @@ pub(crate) fn unwrap(
             None => {}
         }
     }
-    if let Some(lines) = variable(HEADERS) {
-        let headers = lines.lines().filter_map(|line| line.split_once(": "));
-        let headers: Map<_, _> = headers.map(|(name, it)| (name.to_owned(), it.into())).collect();
-        server.push((key_of(&HEADER_KEYS, headers_key), headers.into()));
+    if !headers.is_empty() || env.contains_key(HEADERS) {
+        server.push((key_of(&HEADER_KEYS, client.headers_key()), headers.into()));
     }
-    for name in [HEADERS, URL].into_iter().filter(|name| env.contains_key(*name)) {
+    // What stood there beside the command, and counted for nothing.
+    for (key, _) in server.iter().filter(|(key, _)| entry.contains_key(key)) {
+        edits.push(Edit::replace(key, Vec::new()));
+    }
+    for name in own.into_iter().filter(|name| env.contains_key(*name)) {
         edits.push(Edit::RemoveFrom { key: "env".to_owned(), name: name.to_owned() });
     }
     edits.push(Edit::replace("args", Vec::new()));
@@ -353,7 +415,7 @@ pub(crate) fn summary(entry: &Map<String, Value>) -> String {
             let words = std::iter::once(command).chain(args.unwrap_or_default());
             words.map(quoted).collect::<Vec<_>>().join(" ")
         }
-        (None, _) => match text_under(entry, &URL_KEYS) {
+        (None, _) => match url_of(entry) {
             Some((_, url)) => public_part(url),
             None => String::new(),
         },
@@ -442,11 +504,9 @@ fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     after.copied().or_else(joined)
 }
 
-fn text_under<'a>(
-    entry: &'a Map<String, Value>,
-    keys: &[&'static str],
-) -> Option<(&'static str, &'a str)> {
-    keys.iter().find_map(|&key| Some((key, entry.get(key)?.as_str()?)))
+/// The address of a server, and under which key it stands.
+fn url_of(entry: &Map<String, Value>) -> Option<(&'static str, &str)> {
+    URL_KEYS.iter().find_map(|&key| Some((key, entry.get(key)?.as_str()?)))
 }
 
 /// A query, a user, a variable that the client fills in or a part of the path that is no short word may

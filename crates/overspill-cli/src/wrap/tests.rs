@@ -11,16 +11,24 @@ fn wrapped(syntax: Syntax, text: &str) -> String {
     wrap(syntax, text, &proxy(), |_| true).unwrap().text
 }
 
+/// Who reads it, where nothing is known but how it is written.
+fn client(syntax: Syntax) -> Client {
+    match syntax {
+        Syntax::Json => Client::Unknown,
+        Syntax::Toml => Client::Codex,
+    }
+}
+
 /// What a configuration becomes; it must come back, with its copy and in its meaning without.
 #[track_caller]
 fn check(syntax: Syntax, before: &str, after: &str) {
     let got = wrapped(syntax, before);
     assert_eq!(got, after, "got:\n{got}");
-    assert_eq!(unwrap(syntax, &got, Some(before), &[]).unwrap().text, before);
+    assert_eq!(unwrap(syntax, client(syntax), &got, Some(before), &[]).unwrap().text, before);
     let entries = |text: &str| -> Vec<_> {
         Document::parse(syntax, text).unwrap().servers().into_iter().map(|it| it.entry).collect()
     };
-    let undone = unwrap(syntax, &got, None, &[]).unwrap().text;
+    let undone = unwrap(syntax, client(syntax), &got, None, &[]).unwrap().text;
     for (undone, before) in entries(&undone).iter().zip(entries(before)) {
         assert!(entry::means_the_same(undone, &before), "{undone:?} from {before:?}");
     }
@@ -178,7 +186,7 @@ fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
         assert_eq!(entry["env"]["OVERSPILL_MCP_URL"], url);
         assert_eq!(entry["env"]["OVERSPILL_MCP_HEADERS"], "Authorization: Bearer s3cret");
         assert!(!format!("{:?}", changed.servers).contains("s3cret"), "{:?}", changed.servers);
-        let undone = unwrap(Syntax::Json, &changed.text, None, &[]).unwrap();
+        let undone = unwrap(Syntax::Json, Client::Unknown, &changed.text, None, &[]).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&undone.text).unwrap(), text);
         assert!(!format!("{:?}", undone.servers).contains("s3cret"), "{:?}", undone.servers);
     }
@@ -234,6 +242,85 @@ fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
     assert_eq!(changed.servers[0].after, Err(Left::Twice("command".to_owned())));
 }
 
+/// The entry that the guide has people write by hand, in each client's file and table.
+#[test]
+fn a_token_comes_back_in_the_way_its_client_has() {
+    let url = "https://a.example/mcp";
+    let token = json!({"Authorization": "Bearer s3cret"});
+    let usual = json!({"url": url, "headers": token});
+    let claude = json!({"type": "http", "url": url, "headers": token});
+    let cases = [
+        ("/p/.mcp.json", "mcpServers", claude.clone()),
+        ("/home/u/.claude.json", "mcpServers", claude),
+        ("/p/.cursor/mcp.json", "mcpServers", usual.clone()),
+        ("/p/.vscode/mcp.json", "servers", usual.clone()),
+        ("/p/.zed/settings.json", "context_servers", usual.clone()),
+        ("/p/.gemini/settings.json", "mcpServers", json!({"httpUrl": url, "headers": token})),
+        ("/p/windsurf/mcp_config.json", "mcpServers", json!({"serverUrl": url, "headers": token})),
+        ("/p/other.json", "mcpServers", usual),
+    ];
+    for (path, table, after) in cases {
+        let client = Client::of(path.as_ref());
+        let by_hand = |env: serde_json::Value| {
+            let args = ["mcp", "--url", url, "--token-env", "TOKEN"];
+            json!({table: {"a": {"command": "overspill", "args": args, "env": env}}}).to_string()
+        };
+        let undone = |env| unwrap(Syntax::Json, client, &by_hand(env), None, &[]).unwrap();
+        let entry = |changed: &Changed| {
+            let value: serde_json::Value = serde_json::from_str(&changed.text).unwrap();
+            value[table]["a"].clone()
+        };
+        let changed = undone(json!({"TOKEN": "s3cret"}));
+        assert_eq!(entry(&changed), after, "{path}");
+        let has_note =
+            changed.servers[0].notes.iter().any(|note| note.starts_with("check the key"));
+        assert_eq!(has_note, client == Client::Unknown && table == "mcpServers", "{path}");
+        assert!(!format!("{:?}", changed.servers).contains("s3cret"), "{:?}", changed.servers);
+
+        let changed = undone(json!({
+            "A": "b", "TOKEN": "s3cret", "OVERSPILL_MCP_HEADERS": "X-Key: k",
+        }));
+        let (entry, mut headers) = (entry(&changed), token.clone());
+        headers["X-Key"] = json!("k");
+        assert_eq!((&entry["headers"], &entry["env"]), (&headers, &json!({"A": "b"})), "{path}");
+
+        let elsewhere = undone(json!({"A": "b"}));
+        assert_eq!(elsewhere.servers[0].after, Err(Left::TokenElsewhere("TOKEN".to_owned())));
+        assert_eq!(elsewhere.text, by_hand(json!({"A": "b"})), "{path}");
+    }
+    let desk = r#"{"mcpServers":{"a":{"command":"overspill","args":["mcp","--url","https://a.example/"]}}}"#;
+    let client = Client::of("/p/claude_desktop_config.json".as_ref());
+    let changed = unwrap(Syntax::Json, client, desk, None, &[]).unwrap();
+    assert_eq!(changed.servers[0].after, Err(Left::NoAddresses));
+}
+
+#[test]
+fn codex_has_a_token_by_its_name_unless_the_entry_has_its_value() {
+    let by_hand = |more: &str| {
+        format!(
+            "[mcp_servers.a]\ncommand = \"overspill\"\n\
+             args = [\"mcp\", \"--url\", \"https://a.example/\", \"--token-env\", \"T\"]\n{more}\n"
+        )
+    };
+    for (more, after) in [
+        ("env_vars = [\"T\"]", "bearer_token_env_var = \"T\"\n"),
+        ("env = { T = \"s\" }", "http_headers = { Authorization = \"Bearer s\" }\n"),
+    ] {
+        let text = unwrap(Syntax::Toml, Client::Codex, &by_hand(more), None, &[]).unwrap().text;
+        assert_eq!(text, format!("[mcp_servers.a]\nurl = \"https://a.example/\"\n{after}"));
+    }
+}
+
+#[test]
+fn what_stood_beside_the_command_is_not_there_twice() {
+    let text = r#"{"mcpServers":{"a":{"command":"overspill","args":["mcp","--url","https://a.example/"],
+        "url":"https://old.example/"}}}"#;
+    let changed = unwrap(Syntax::Json, Client::Usual, text, None, &[]).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&changed.text).unwrap();
+    assert_eq!(value["mcpServers"]["a"], json!({"url": "https://a.example/"}));
+    assert_eq!(changed.text.matches("\"url\"").count(), 1, "{}", changed.text);
+}
+
 #[test]
 fn what_was_changed_since_stays_changed() {
     let copy = r#"{"mcpServers":{
@@ -246,7 +333,7 @@ fn what_was_changed_since_stays_changed() {
         .replace(r#""gone""#, r#""renamed""#)
         .replace("{\"mcpServers\":{\n", "{\"mcpServers\":{\n    \"new\":  {\"command\": \"d\"},\n");
     assert_eq!(
-        unwrap(Syntax::Json, &now, Some(copy), &[]).unwrap().text,
+        unwrap(Syntax::Json, Client::Unknown, &now, Some(copy), &[]).unwrap().text,
         r#"{"mcpServers":{
     "new":  {"command": "d"},
     "same": {"command":"a",   "args":[ "1" ]},
@@ -385,13 +472,13 @@ proptest! {
             let twice = wrap(Syntax::Json, &once.text, proxy, |_| true).unwrap();
             prop_assert_eq!(&twice.text, &once.text, "a second time does nothing");
         }
-        prop_assert_eq!(&unwrap(Syntax::Json, &once.text, Some(&text), &[]).unwrap().text, &text);
+        prop_assert_eq!(&unwrap(Syntax::Json, Client::Unknown, &once.text, Some(&text), &[]).unwrap().text, &text);
 
         let read = |text: &str| Document::parse(Syntax::Json, text).unwrap().servers();
         let own = [by.program.clone()];
-        let lost = unwrap(Syntax::Json, &once.text, None, &own).unwrap().text;
+        let lost = unwrap(Syntax::Json, Client::Unknown, &once.text, None, &own).unwrap().text;
         for ((before, now), undone) in read(&text).iter().zip(read(&once.text)).zip(read(&lost)) {
-            let was_wrapped = entry::unwrap(&before.entry, None, "headers", &[]).is_some();
+            let was_wrapped = entry::unwrap(&before.entry, None, Client::Unknown, &[]).is_some();
             let is_server = !was_wrapped && !before.entry.is_empty();
             let command = now.entry.get("command").and_then(|it| it.as_str());
             prop_assert_eq!(is_server, command == Some(&*by.program) && !was_wrapped);
@@ -461,9 +548,9 @@ proptest! {
             let twice = wrap(Syntax::Toml, &once, proxy, |_| true).unwrap().text;
             prop_assert_eq!(&twice, &once, "a second time does nothing");
         }
-        prop_assert_eq!(&unwrap(Syntax::Toml, &once, Some(&text), &[]).unwrap().text, &text);
+        prop_assert_eq!(&unwrap(Syntax::Toml, Client::Codex, &once, Some(&text), &[]).unwrap().text, &text);
         let since = format!("[mcp_servers.z]\ncommand = \"z\"\n\n{once}").replace("model = \"m\"", "");
-        let undone = unwrap(Syntax::Toml, &since, Some(&text), &[]).unwrap().text;
+        let undone = unwrap(Syntax::Toml, Client::Codex, &since, Some(&text), &[]).unwrap().text;
         let servers = |text: &str| -> Vec<_> {
             let servers = Document::parse(Syntax::Toml, text).unwrap().servers().into_iter();
             servers.map(|it| (it.name, it.entry)).filter(|(name, _)| name != "z").collect()
