@@ -516,15 +516,16 @@ Examples:
   overspill mcp wrap .cursor/mcp.json --except linear
   overspill mcp wrap ~/.codex/config.toml
 
-It reads the files of Claude Code (.mcp.json, ~/.claude.json), Claude Desktop, Cursor, Windsurf, VS Code
-(.vscode/mcp.json, settings.json), Gemini (settings.json), Zed, and Codex (config.toml). A server
+It reads the files of Claude Code (.mcp.json, ~/.claude.json), Claude Desktop, Cursor, Windsurf, \
+VS Code (.vscode/mcp.json, settings.json), Gemini (settings.json), Zed, and Codex (config.toml). A server \
 that asks for a login in the browser must stay as it is: name it with --except.
 
 --store and --config, where given, are those of the wrapped servers.
 
-With --json: {\"file\", \"copy\", \"dry_run\", \"changed\", \"servers\": [{\"name\", \"before\", \"after\",
-\"left\", \"notes\"}]}, where \"left\" says why a server stays as it is, \"notes\" what is to be done
-about one that does not, and the values of headers and variables are left out.")]
+With --json: {\"file\", \"copy\", \"older_copies\", \"dry_run\", \"changed\", \"servers\": [{\"name\", \
+\"before\", \"after\", \"left\", \"notes\"}]}, where \"older_copies\" are those put aside since they differ, \
+\"left\" says why a server stays as it is, \"notes\" what is to be done about one that does not, and the \
+values of headers and variables are left out.")]
 pub(crate) struct McpWrap {
     /// The client's configuration
     #[arg(value_name = "FILE")]

@@ -1,6 +1,6 @@
 //! `overspill mcp wrap` and `unwrap`: change a client's configuration in its place.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -24,6 +24,8 @@ struct Report<'a> {
     file: String,
     /// The copy, where there is one afterwards.
     copy: Option<String>,
+    /// Copies that were put aside since they differ from a later one.
+    older_copies: Vec<String>,
     dry_run: bool,
     changed: bool,
     servers: Vec<Row<'a>>,
@@ -160,8 +162,26 @@ impl ClientConfig {
         path.into()
     }
 
+    /// The copies that were put aside, by their numbers.
+    fn older_copies(&self) -> Vec<PathBuf> {
+        let copy = self.copy_path();
+        let Some(prefix) = copy.file_name().and_then(OsStr::to_str).map(|name| format!("{name}."))
+        else {
+            return Vec::new();
+        };
+        let folder = copy.parent().unwrap_or(Path::new(".")).read_dir();
+        let number = |path: PathBuf| {
+            let number = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse::<u32>().ok()?;
+            Some((number, path))
+        };
+        let paths = folder.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let mut copies: Vec<_> = paths.filter_map(number).collect();
+        copies.sort_unstable();
+        copies.into_iter().map(|(_, path)| path).collect()
+    }
+
     /// Keeps the configuration as it is without the proxy. A copy there is already is replaced only by
-    /// one that has all its servers; else it is kept, too, under a name of its own.
+    /// one that has all its servers as they are there; else it is kept, too, under a name of its own.
     fn keep_copy(&self, programs: &[String]) -> Result<(), Failure> {
         let path = self.copy_path();
         let Some(copy) = &self.copy else { return self.write(&path, &self.text) };
@@ -226,22 +246,35 @@ impl ClientConfig {
         copy: bool,
     ) -> Result<u8, Failure> {
         let copy = copy.then(|| self.copy_path().display().to_string());
+        let older_copies: Vec<_> =
+            self.older_copies().iter().map(|it| it.display().to_string()).collect();
         let mut out = Out::new();
         if common.json {
             out.json(&Report {
                 file: self.named(),
                 copy,
+                older_copies,
                 dry_run,
                 changed: changed.is_any(),
                 servers: changed.servers.iter().map(Row::of).collect(),
             })?;
         } else {
-            out.text(&self.text_of(changed, dry_run, copy.as_deref()))?;
+            let mut text = self.text_of(changed, dry_run);
+            if let Some(copy) = copy {
+                text.push_str(&format!("as it was before, it is kept in {copy}\n"));
+            }
+            for copy in older_copies {
+                text.push_str(&format!(
+                    "an older copy, which differs, is kept in {copy}; if you need nothing of it, remove it: \
+                     it holds the secrets that the file held\n"
+                ));
+            }
+            out.text(&text)?;
         }
         Ok(out.flush().map(|()| 0)?)
     }
 
-    fn text_of(&self, changed: &Changed, dry_run: bool, copy: Option<&str>) -> String {
+    fn text_of(&self, changed: &Changed, dry_run: bool) -> String {
         let mut text = String::new();
         for Change { name, before, after, notes } in &changed.servers {
             text.push_str(&match after {
@@ -262,9 +295,6 @@ impl ClientConfig {
             }
             (false, _) => format!("{file} stays as it is\n"),
         });
-        if let Some(copy) = copy {
-            text.push_str(&format!("as it was before, it is kept in {copy}\n"));
-        }
         text
     }
 }

@@ -102,6 +102,28 @@ fn a_copy_is_neither_overwritten_nor_removed_where_it_has_what_the_file_has_not(
 }
 
 #[test]
+fn a_copy_that_differs_is_put_aside_and_named() {
+    let bench = Bench::new();
+    let file = bench.write("mcp.json", CONFIG);
+    let aside = bench.path("mcp.json.before-overspill.1");
+    let older = |report: serde_json::Value| report["older_copies"].as_array().unwrap().len();
+    assert_eq!(older(bench.json(&[&WRAP[..], &["--json"]].concat())), 0);
+    fs::write(&file, fs::read_to_string(&file).unwrap().replacen("s3cret", "other", 1)).unwrap();
+    bench.stdout(&["mcp", "unwrap", "mcp.json"]);
+    assert!(!aside.exists());
+
+    let said = [bench.stdout(&WRAP), bench.stdout(&["mcp", "unwrap", "mcp.json"])];
+    assert_eq!(fs::read_to_string(&aside).unwrap(), CONFIG, "nothing is lost");
+    assert!(fs::read_to_string(&file).unwrap().contains("other"), "what was edited stays");
+    assert!(!bench.path("mcp.json.before-overspill").exists());
+    for said in said {
+        assert!(said.contains("older copy") && said.contains("before-overspill.1"), "{said}");
+    }
+    let report = bench.json(&["mcp", "unwrap", "mcp.json", "--json"]);
+    assert_eq!(report["older_copies"][0], aside.canonicalize().unwrap().to_str().unwrap());
+}
+
+#[test]
 fn what_was_behind_the_proxy_before_stays_there() {
     let bench = Bench::new();
     let own = r#"{"mcpServers": {"a": {"command": "overspill", "args": ["mcp", "--", "a"]}, "b": {"command": "b"}}}"#;
