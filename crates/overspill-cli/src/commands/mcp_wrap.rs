@@ -57,15 +57,14 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
                    and mcp_servers in TOML",
         ));
     }
-    if let Some(unknown) = args.only.iter().chain(&args.except).find(|it| !names.contains(it)) {
+    let (only, except) = (listed(&args.only, &names), listed(&args.except, &names));
+    if let Some(unknown) = only.iter().chain(&except).find(|it| !is_in(&names, it)) {
         return Err(Failure::usage(format!("{} has no server {unknown:?}", config.named()))
             .hint(format!("it has {}", names.join(", "))));
     }
     let proxy = Proxy { program: program(args)?, options: options(common)? };
-    let wanted = |name: &str| {
-        let named = |names: &[String]| names.iter().any(|it| it == name);
-        !named(&args.except) && (args.only.is_empty() || named(&args.only))
-    };
+    let wanted =
+        |name: &str| !except.contains(&name) && (args.only.is_empty() || only.contains(&name));
     let changed = wrap::wrap(config.syntax, &config.text, &proxy, wanted)
         .map_err(|error| config.wrong(&error))?;
 
@@ -297,6 +296,22 @@ impl ClientConfig {
         });
         text
     }
+}
+
+/// The servers that were named, each by itself or with commas between them; a server's own name may
+/// have one, too.
+fn listed<'a>(said: &'a [String], names: &[String]) -> Vec<&'a str> {
+    let of_one = |said: &'a String| -> Vec<&'a str> {
+        match is_in(names, said) {
+            true => vec![said],
+            false => said.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
+        }
+    };
+    said.iter().flat_map(of_one).collect()
+}
+
+fn is_in(names: &[String], name: &str) -> bool {
+    names.iter().any(|it| it == name)
 }
 
 /// By what the client is to call overspill.

@@ -149,6 +149,32 @@ fn what_is_left_to_the_person_is_noted() {
 }
 
 #[test]
+fn servers_are_named_one_by_one_or_with_commas() {
+    let bench = Bench::new();
+    let server = r#"{"command": "x"}"#;
+    let names = ["a", "b", "c", "d, e"];
+    let servers: Vec<_> = names.iter().map(|name| format!("{name:?}: {server}")).collect();
+    bench.write("mcp.json", &format!("{{\"mcpServers\": {{{}}}}}", servers.join(", ")));
+    for (said, chosen) in [
+        (vec!["--only", "a,b"], vec!["a", "b"]),
+        (vec!["--only", "a, c", "--only", "d, e"], vec!["a", "c", "d, e"]),
+        (vec!["--except", "a,b"], vec!["c", "d, e"]),
+        (vec!["--except", "a", "--except", "b,d, e"], vec![]),
+    ] {
+        let by = [&WRAP[..], &["--json", "-n"], &said].concat();
+        if chosen.is_empty() {
+            let output = bench.output(&by);
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(error.contains("no server \"d\""), "{error}");
+            continue;
+        }
+        let report = bench.json(&by);
+        let rows = report["servers"].as_array().unwrap().iter();
+        assert_eq!(rows.map(|row| row["name"].as_str().unwrap()).collect::<Vec<_>>(), chosen);
+    }
+}
+
+#[test]
 fn the_json_report_holds_no_secret() {
     let bench = Bench::new();
     bench.write("mcp.json", CONFIG);
