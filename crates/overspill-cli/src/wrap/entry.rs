@@ -28,8 +28,10 @@ const TOKEN_VARIABLE: &str = "bearer_token_env_var";
 const HANDED_ON: &str = "env_vars";
 
 /// What a client does for a server it speaks HTTP with, and cannot do through a proxy that it starts.
-const CLIENT_LOGINS: [&str; 6] =
-    ["oauth", "auth", "authProviderType", "headersHelper", "env_http_headers", "oauth_resource"];
+const CLIENT_LOGINS: [&str; 4] = ["oauth", "auth", "authProviderType", "oauth_resource"];
+
+/// From what a client makes request headers by itself: a program of Claude Code's, variables of Codex's.
+const MADE_HEADERS: [&str; 2] = ["headersHelper", "env_http_headers"];
 
 /// Under which keys clients list the tools of a server that the model may see.
 const OFFERED: [&str; 2] = ["enabled_tools", "includeTools"];
@@ -65,6 +67,8 @@ pub(crate) enum Edit {
 pub(crate) enum Left {
     /// It goes through the proxy.
     Already,
+    /// It goes through the proxy, which is called otherwise than it would be now.
+    Otherwise(String),
     /// It is called as the proxy is, by a name that says nothing.
     Alike,
     /// It did before anything was wrapped.
@@ -74,12 +78,25 @@ pub(crate) enum Left {
     /// `overspill mcp` with neither a command nor an address.
     OfItsOwn,
     NoServer,
+    /// What stands under a key is of another kind than the one that is understood there.
+    OtherKind {
+        key: &'static str,
+        is: &'static str,
+        wanted: &'static str,
+    },
+    /// A member of what stands under a key is no text.
     NotText(&'static str),
+    /// A header does not fit on a line of its own.
+    HeaderLine {
+        name: String,
+        has: &'static str,
+    },
     Twice(String),
     ServerSentEvents,
     /// It is reached in a way that the proxy has not, which the address begins with.
     NoHttp(String),
-    ClientLogin(String),
+    ClientLogin(&'static str),
+    ClientHeaders(&'static str),
     /// Its token is in a variable that the entry does not set, and the client reads no such name.
     TokenElsewhere(String),
     /// The client reads no servers with an address from this file.
@@ -90,6 +107,11 @@ impl Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Already => f.write_str("it goes through the proxy already"),
+            Self::Otherwise(now) => write!(
+                f,
+                "it goes through the proxy already, though not by `{now}`; to change that, unwrap it \
+                 first"
+            ),
             Self::Alike => f.write_str(
                 "it is called as `overspill mcp` is, and taken for it; if it is another program, \
                  change the entry by hand",
@@ -105,6 +127,12 @@ impl Display for Left {
                 f.write_str("it starts overspill with servers of its own configuration")
             }
             Self::NoServer => f.write_str("it has neither a command nor an address"),
+            Self::OtherKind { key, is, wanted } => {
+                write!(f, "its {key:?} is {is}, where only {wanted} is understood")
+            }
+            Self::HeaderLine { name, has } => {
+                write!(f, "its header {name:?} has {has}, which no request can send")
+            }
             Self::NotText(key) => write!(f, "its {key} are not all text"),
             Self::Twice(key) => write!(f, "its {key:?} stands there twice"),
             Self::ServerSentEvents => f.write_str(
@@ -116,6 +144,10 @@ impl Display for Left {
             Self::ClientLogin(key) => {
                 write!(f, "the client logs in by its {key:?}, which it cannot do through a proxy")
             }
+            Self::ClientHeaders(key) => write!(
+                f,
+                "the client makes its headers from its {key:?}, which it cannot do through a proxy"
+            ),
             Self::TokenElsewhere(name) => write!(
                 f,
                 "its token is in the variable {name}, which its env does not set, and the client knows \
@@ -204,11 +236,14 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         return Err(match call {
             Call { has_server: false, .. } => Left::OfItsOwn,
             Call { is_certain: false, .. } => Left::Alike,
+            Call { is_launched: false, .. } if !is_called_by(entry, proxy) => {
+                Left::Otherwise(proxy.line())
+            }
             _ => Left::Already,
         });
     }
     if let Some(command) = entry.get("command") {
-        let command = command.as_str().ok_or(Left::NoServer)?;
+        let command = command.as_str().ok_or_else(|| other_kind("command", command, "a text"))?;
         let mut words = proxy.words();
         words.extend(["--".to_owned(), command.to_owned()]);
         let program = ("command".to_owned(), Value::from(proxy.program.as_str()));
@@ -217,13 +252,18 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
                 Edit::replace("command", vec![program]),
                 Edit::Prepend { key: "args".to_owned(), words },
             ]),
-            Some(_) => Err(Left::NotText("args")),
+            Some(Value::Array(_)) => Err(Left::NotText("args")),
+            Some(other) => Err(other_kind("args", other, "a list")),
             None => {
                 Ok(vec![Edit::replace("command", vec![program, ("args".to_owned(), words.into())])])
             }
         };
     }
-    let (key, url) = url_of(entry).ok_or(Left::NoServer)?;
+    let no_address = || {
+        let other = URL_KEYS.iter().find_map(|&key| Some((key, entry.get(key)?)));
+        other.map_or(Left::NoServer, |(key, value)| other_kind(key, value, "a text"))
+    };
+    let (key, url) = url_of(entry).ok_or_else(no_address)?;
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     let is_other = |scheme: &String| !["http", "https"].contains(&scheme.as_str());
     // A client may fill it in.
@@ -238,7 +278,10 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         return Err(Left::ServerSentEvents);
     }
     if let Some(login) = CLIENT_LOGINS.iter().find(|&&login| entry.contains_key(login)) {
-        return Err(Left::ClientLogin((*login).to_owned()));
+        return Err(Left::ClientLogin(login));
+    }
+    if let Some(made_from) = MADE_HEADERS.iter().find(|&&key| entry.contains_key(key)) {
+        return Err(Left::ClientHeaders(made_from));
     }
 
     let mut words = proxy.words();
@@ -249,8 +292,8 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         words.extend(["--url".to_owned(), url.to_owned()]);
     }
     let headers = HEADER_KEYS.iter().find_map(|&key| Some((key, entry.get(key)?)));
-    if let Some((_, headers)) = headers {
-        let lines = header_lines(headers).ok_or(Left::NotText("headers"))?;
+    if let Some((key, headers)) = headers {
+        let lines = header_lines(key, headers)?;
         if !lines.is_empty() {
             variables.insert(HEADERS.to_owned(), lines.into());
         }
@@ -258,14 +301,15 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
 
     let mut edits = Vec::new();
     if let Some(token) = entry.get(TOKEN_VARIABLE) {
-        let name = token.as_str().ok_or(Left::NotText(TOKEN_VARIABLE))?.to_owned();
+        let name = token.as_str().ok_or_else(|| other_kind(TOKEN_VARIABLE, token, "a text"))?;
+        let name = name.to_owned();
         words.splice(1..1, ["--token-env".to_owned(), name.clone()]);
         let mut handed_on = Vec::new();
         match entry.get(HANDED_ON) {
             Some(Value::Array(_)) => {
                 edits.push(Edit::Prepend { key: HANDED_ON.to_owned(), words: vec![name] });
             }
-            Some(_) => return Err(Left::NotText(HANDED_ON)),
+            Some(other) => return Err(other_kind(HANDED_ON, other, "a list")),
             None => handed_on.push((HANDED_ON.to_owned(), vec![name].into())),
         }
         edits.push(Edit::replace(TOKEN_VARIABLE, handed_on));
@@ -286,7 +330,7 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
             let value = value.as_str().unwrap_or_default().to_owned();
             Edit::SetIn { key: "env".to_owned(), name, value }
         })),
-        Some(_) => return Err(Left::NotText("env")),
+        Some(other) => return Err(other_kind("env", other, "an object")),
         None if variables.is_empty() => {}
         None => server.push(("env".to_owned(), variables.into())),
     }
@@ -406,10 +450,6 @@ pub(crate) fn means_the_same(a: &Map<String, Value>, b: &Map<String, Value>) -> 
 /// How a server is started or reached, on one line, without the values of headers and variables, nor
 /// what may be a key in an address.
 pub(crate) fn summary(entry: &Map<String, Value>) -> String {
-    let quoted = |word: &str| match word.is_empty() || word.contains(char::is_whitespace) {
-        true => format!("{word:?}"),
-        false => word.to_owned(),
-    };
     let mut line = match (entry.get("command").and_then(Value::as_str), words(entry)) {
         (Some(command), args) => {
             let words = std::iter::once(command).chain(args.unwrap_or_default());
@@ -430,7 +470,23 @@ pub(crate) fn summary(entry: &Map<String, Value>) -> String {
     line
 }
 
+/// Whether a server that goes through the proxy calls it by that program with those options.
+fn is_called_by(entry: &Map<String, Value>, proxy: &Proxy) -> bool {
+    let words = words(entry).unwrap_or_default();
+    let own = words.split(|word| *word == "--").next().unwrap_or_default();
+    entry.get("command").is_some_and(|command| *command == proxy.program)
+        && proxy.options.chunks(2).all(|pair| match pair {
+            [name, value] => option(own, name) == Some(value),
+            _ => true,
+        })
+}
+
 impl Proxy {
+    fn line(&self) -> String {
+        let words = std::iter::once(self.program.clone()).chain(self.words());
+        words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+    }
+
     fn words(&self) -> Vec<String> {
         std::iter::once("mcp".to_owned()).chain(self.options.iter().cloned()).collect()
     }
@@ -486,6 +542,13 @@ impl Call {
     }
 }
 
+fn quoted(word: &str) -> String {
+    match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("{word:?}"),
+        false => word.to_owned(),
+    }
+}
+
 /// Whether a program is overspill by its name, whatever version or ending is written behind it.
 fn is_overspill(program: &str) -> bool {
     // As Windows spells it, too.
@@ -523,12 +586,28 @@ fn public_part(url: &str) -> String {
     }
 }
 
-/// Headers, one a line; nothing if one is no text or would not fit on its line.
-fn header_lines(headers: &Value) -> Option<String> {
-    let lines = headers.as_object()?.iter().map(|(name, value)| {
-        let line = format!("{name}: {}", value.as_str()?);
-        let fits = !line.contains(['\n', '\r']) && !name.contains(':');
-        fits.then_some(line)
+/// Headers, one a line.
+fn header_lines(key: &'static str, headers: &Value) -> Result<String, Left> {
+    let headers = headers.as_object().ok_or_else(|| other_kind(key, headers, "an object"))?;
+    let lines = headers.iter().map(|(name, value)| {
+        let line = format!("{name}: {}", value.as_str().ok_or(Left::NotText(key))?);
+        let has = match line.contains(['\n', '\r']) {
+            true => Some("a line break"),
+            false => name.contains(':').then_some("a colon in its name"),
+        };
+        has.map_or(Ok(line), |has| Err(Left::HeaderLine { name: name.clone(), has }))
     });
-    Some(lines.collect::<Option<Vec<_>>>()?.join("\n"))
+    Ok(lines.collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+fn other_kind(key: &'static str, value: &Value, wanted: &'static str) -> Left {
+    let is = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    Left::OtherKind { key, is, wanted }
 }

@@ -194,6 +194,8 @@ fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
 
 #[test]
 fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
+    let otherwise = || Left::Otherwise("/opt/overspill mcp".to_owned());
+    let of_kind = |key, is, wanted| Left::OtherKind { key, is, wanted };
     let cases = [
         (json!({"type": "sse", "url": "https://a.example/"}), Left::ServerSentEvents),
         (json!({"type": "SSE", "url": "https://a.example/"}), Left::ServerSentEvents),
@@ -202,29 +204,50 @@ fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
         (json!({"command": "a", "args": ["--port", 80]}), Left::NotText("args")),
         (json!({"command": "a", "args": [null]}), Left::NotText("args")),
         (json!({"url": "https://a.example/sse"}), Left::ServerSentEvents),
-        (json!({"url": "https://a.example/", "oauth": {}}), Left::ClientLogin("oauth".to_owned())),
-        (json!({"command": 1}), Left::NoServer),
+        (json!({"url": "https://a.example/", "oauth": {}}), Left::ClientLogin("oauth")),
+        (json!({"command": 1}), of_kind("command", "a number", "a text")),
+        (json!({"command": {"path": "a"}}), of_kind("command", "an object", "a text")),
+        (json!({"command": ["npx", "a"]}), of_kind("command", "a list", "a text")),
+        (json!({"command": null}), of_kind("command", "null", "a text")),
+        (json!({"httpUrl": ["a"]}), of_kind("httpUrl", "a list", "a text")),
         (json!({"disabled": true}), Left::NoServer),
-        (json!({"command": "a", "args": "b"}), Left::NotText("args")),
+        (json!({"command": "a", "args": "b"}), of_kind("args", "a text", "a list")),
         (json!({"url": "https://a.example/", "headers": {"a": 1}}), Left::NotText("headers")),
         (
             json!({"url": "https://a.example/", "headers": {"a": "b\nc: d"}}),
-            Left::NotText("headers"),
+            Left::HeaderLine { name: "a".to_owned(), has: "a line break" },
+        ),
+        (
+            json!({"url": "https://a.example/", "headers": {"a:b": "c"}}),
+            Left::HeaderLine { name: "a:b".to_owned(), has: "a colon in its name" },
+        ),
+        (
+            json!({"url": "https://a.example/", "headers": "a: b"}),
+            of_kind("headers", "a text", "an object"),
+        ),
+        (
+            json!({"url": "https://a.example/?a=b", "env": []}),
+            of_kind("env", "a list", "an object"),
+        ),
+        (
+            json!({"url": "https://a.example/", "headersHelper": "x"}),
+            Left::ClientHeaders("headersHelper"),
+        ),
+        (
+            json!({"url": "https://a.example/", "env_http_headers": {"A": "B"}}),
+            Left::ClientHeaders("env_http_headers"),
         ),
         (json!({"command": "/x/overspill", "args": ["mcp"]}), Left::OfItsOwn),
-        (json!({"command": "overspill.exe", "args": ["mcp", "--", "a"]}), Left::Already),
-        (
-            json!({"command": "overspill", "args": ["mcp", "--store", "s", "--url=u"]}),
-            Left::Already,
-        ),
+        (json!({"command": "overspill.exe", "args": ["mcp", "--", "a"]}), otherwise()),
+        (json!({"command": "overspill", "args": ["mcp", "--store", "s", "--url=u"]}), otherwise()),
     ];
     let more = [
-        (json!({"command": "/opt/x/overspill-bin", "args": ["mcp", "--", "a"]}), Left::Already),
-        (json!({"command": "overspill-0.1.0", "args": ["mcp", "--", "a"]}), Left::Already),
-        (json!({"command": "/bin/ovs", "args": ["mcp", "--store", "s", "--", "a"]}), Left::Already),
+        (json!({"command": "/opt/x/overspill-bin", "args": ["mcp", "--", "a"]}), otherwise()),
+        (json!({"command": "overspill-0.1.0", "args": ["mcp", "--", "a"]}), otherwise()),
+        (json!({"command": "/bin/ovs", "args": ["mcp", "--store", "s", "--", "a"]}), otherwise()),
         (
             json!({"command": "ovs", "args": ["mcp"], "env": {"OVERSPILL_MCP_URL": "u"}}),
-            Left::Already,
+            otherwise(),
         ),
         (json!({"command": "ovs", "args": ["mcp", "--url", "u"]}), Left::Alike),
         (json!({"command": "npx", "args": ["overspill", "mcp", "--", "a"]}), Left::Already),
@@ -319,6 +342,39 @@ fn what_stood_beside_the_command_is_not_there_twice() {
     let value: serde_json::Value = serde_json::from_str(&changed.text).unwrap();
     assert_eq!(value["mcpServers"]["a"], json!({"url": "https://a.example/"}));
     assert_eq!(changed.text.matches("\"url\"").count(), 1, "{}", changed.text);
+}
+
+#[test]
+fn how_to_call_the_proxy_otherwise_is_said_where_it_is_called_otherwise() {
+    let by = |program: &str, options: &[&str]| Proxy {
+        program: program.to_owned(),
+        options: options.iter().map(|&it| it.to_owned()).collect(),
+    };
+    let text = r#"{"mcpServers":{"a":{"command":"b"},"c":{"url":"https://c.example/"}}}"#;
+    let first = by("/opt/overspill", &["--store", "/s"]);
+    let once = wrap(Syntax::Json, text, &first, |_| true).unwrap().text;
+    for (again, left) in [
+        (&first, Left::Already),
+        (&by("/opt/overspill", &[]), Left::Already),
+        (
+            &by("/new/overspill", &["--store", "/s"]),
+            Left::Otherwise("/new/overspill mcp --store /s".into()),
+        ),
+        (
+            &by("/opt/overspill", &["--store", "/t"]),
+            Left::Otherwise("/opt/overspill mcp --store /t".into()),
+        ),
+        (
+            &by("/opt/overspill", &["--config", "/c"]),
+            Left::Otherwise("/opt/overspill mcp --config /c".into()),
+        ),
+    ] {
+        let changed = wrap(Syntax::Json, &once, again, |_| true).unwrap();
+        assert_eq!(changed.text, once);
+        for server in changed.servers {
+            assert_eq!(server.after, Err(left.clone()));
+        }
+    }
 }
 
 #[test]

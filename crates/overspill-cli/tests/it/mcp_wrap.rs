@@ -154,7 +154,7 @@ fn servers_are_named_one_by_one_or_with_commas() {
     let server = r#"{"command": "x"}"#;
     let names = ["a", "b", "c", "d, e"];
     let servers: Vec<_> = names.iter().map(|name| format!("{name:?}: {server}")).collect();
-    bench.write("mcp.json", &format!("{{\"mcpServers\": {{{}}}}}", servers.join(", ")));
+    bench.write("mcp.json", format!("{{\"mcpServers\": {{{}}}}}", servers.join(", ")));
     for (said, chosen) in [
         (vec!["--only", "a,b"], vec!["a", "b"]),
         (vec!["--only", "a, c", "--only", "d, e"], vec!["a", "c", "d, e"]),
