@@ -52,12 +52,14 @@ pub(crate) fn names(syntax: Syntax, text: &str) -> Result<Vec<String>, String> {
     Ok(servers.into_iter().map(|server| server.name).collect())
 }
 
-/// Puts the proxy before each server whose name is `wanted`.
+/// Puts the proxy before each server whose name is `wanted`. `is_program` says whether there is one of
+/// that name, for a note where there is none.
 pub(crate) fn wrap(
     syntax: Syntax,
     text: &str,
     proxy: &Proxy,
     wanted: impl Fn(&str) -> bool,
+    is_program: impl Fn(&str) -> bool,
 ) -> Result<Changed, String> {
     let mut document = Document::parse(syntax, text)?;
     let servers = document.servers();
@@ -66,7 +68,7 @@ pub(crate) fn wrap(
     });
     for (server, change) in servers.iter().zip(&mut changes) {
         if let Some(change) = change.as_mut().filter(|change| change.after.is_ok()) {
-            let notes = entry::notes(&server.entry).into_iter();
+            let notes = entry::notes(&server.entry, &is_program).into_iter();
             change.notes = notes.map(|note| note.of(&server.name)).collect();
         }
     }

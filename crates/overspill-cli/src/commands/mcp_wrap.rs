@@ -65,7 +65,7 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
     let proxy = Proxy { program: program(args)?, options: options(common)? };
     let wanted =
         |name: &str| !except.contains(&name) && (args.only.is_empty() || only.contains(&name));
-    let changed = wrap::wrap(config.syntax, &config.text, &proxy, wanted)
+    let changed = wrap::wrap(config.syntax, &config.text, &proxy, wanted, is_program)
         .map_err(|error| config.wrong(&error))?;
 
     let mut copy = config.copy.is_some();
@@ -320,6 +320,15 @@ fn program(args: &cli::McpWrap) -> Result<String, Failure> {
         return Ok(program.clone());
     }
     as_text(called()?)
+}
+
+/// Whether a program has that name, which may be a path.
+fn is_program(name: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    match name.contains('/') {
+        true => Path::new(name).exists(),
+        false => std::env::split_paths(&folders).any(|folder| folder.join(name).exists()),
+    }
 }
 
 /// The path by which this program was called or found, its links unresolved: what a package manager

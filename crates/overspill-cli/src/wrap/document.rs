@@ -155,7 +155,11 @@ impl Document {
     pub(crate) fn edit(&mut self, server: &Server, edits: &[Edit]) {
         match (self, &server.place) {
             (Self::Json(..), Place::Json(object)) => {
+                let inner = object.properties().into_iter().filter_map(|it| it.object_value());
+                let objects = std::iter::once(object.clone()).chain(inner);
+                let on_one_line: Vec<_> = objects.filter_map(OneLine::of).collect();
                 edits.iter().for_each(|edit| edit_json(object, edit));
+                on_one_line.iter().for_each(|it| it.join(&it.object.clone().into()));
             }
             (Self::Toml(document, ..), Place::Toml(name, _)) => {
                 let table = document.get_mut(TOML_TABLE).and_then(Item::as_table_like_mut);
@@ -217,6 +221,55 @@ fn key_written_twice(object: &CstObject) -> Option<String> {
     let mut names: Vec<_> = object.properties().iter().filter_map(|it| it.decoded_name()).collect();
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
+}
+
+/// An object that was written on one line, and is to stay there: what is put into it comes on lines of
+/// its own.
+struct OneLine {
+    object: CstObject,
+    /// What stands inside its braces, at either end.
+    margin: &'static str,
+    /// What stands behind its commas.
+    gap: &'static str,
+}
+
+impl OneLine {
+    fn of(object: CstObject) -> Option<Self> {
+        if object.to_string().contains('\n') {
+            return None;
+        }
+        let children = object.children();
+        let margin = if children.get(1).is_some_and(CstNode::is_whitespace) { " " } else { "" };
+        let is_close = |pair: &[CstNode]| pair[0].is_comma() && !pair[1].is_whitespace();
+        let is_last = |pair: &[CstNode]| pair[1].token_char() == Some('}');
+        let has_close = children.windows(2).any(|pair| is_close(pair) && !is_last(pair));
+        Some(Self { object, margin, gap: if has_close { "" } else { " " } })
+    }
+
+    /// Takes the ends of lines out of a part of it.
+    fn join(&self, node: &CstNode) {
+        let children = node.children();
+        for (i, child) in children.iter().enumerate() {
+            if !child.is_newline() {
+                self.join(child);
+                continue;
+            }
+            let before = i.checked_sub(1).and_then(|i| children[i].token_char());
+            let blank = children.get(i + 1).and_then(CstNode::as_whitespace);
+            let after = children.get(i + 1 + usize::from(blank.is_some()));
+            let between = match (before, after.and_then(CstNode::token_char)) {
+                (Some('{'), _) | (_, Some('}')) => self.margin,
+                (Some('['), _) | (_, Some(']')) => "",
+                _ => self.gap,
+            };
+            match blank {
+                Some(blank) if between.is_empty() => blank.remove(),
+                Some(blank) => blank.set_value(between.to_owned()),
+                None => {}
+            }
+            child.clone().remove();
+        }
+    }
 }
 
 fn edit_json(object: &CstObject, edit: &Edit) {

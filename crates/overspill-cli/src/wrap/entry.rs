@@ -172,6 +172,8 @@ pub(crate) enum Note {
     Approved(&'static str),
     /// Its address stands under this key, and which one the client reads is not known.
     Key(&'static str),
+    /// It is started by words that no program is called by.
+    Words,
 }
 
 impl Note {
@@ -184,6 +186,11 @@ impl Note {
             ),
             Self::Offered(key) => {
                 format!("add read_tool_result to its {key}, or the model cannot read back")
+            }
+            Self::Words => {
+                "its command is several words, and no program has such a name: arguments \
+                            stand in args, each by itself"
+                    .to_owned()
             }
             Self::Key(key) => {
                 let others: Vec<_> =
@@ -212,7 +219,13 @@ pub(crate) fn note_of_key(
 }
 
 /// What to note about a server, as it is before the proxy stands before it.
-pub(crate) fn notes(entry: &Map<String, Value>) -> Vec<Note> {
+///
+/// A client may give the words of its command to a shell; the proxy starts a program.
+pub(crate) fn notes(entry: &Map<String, Value>, is_program: impl Fn(&str) -> bool) -> Vec<Note> {
+    let command = entry.get("command").and_then(Value::as_str).unwrap_or_default();
+    // A client may fill it in.
+    let is_words = command.trim().contains(char::is_whitespace) && !command.contains('$');
+    let words = (is_words && !is_program(command)).then_some(Note::Words);
     let is_remote = !entry.contains_key("command") && url_of(entry).is_some();
     let says_who = |key: &&str| match entry.get(*key) {
         Some(Value::Object(headers)) => !headers.is_empty(),
@@ -227,7 +240,8 @@ pub(crate) fn notes(entry: &Map<String, Value>) -> Vec<Note> {
     };
     let offered = OFFERED.into_iter().filter(lists).map(Note::Offered);
     let approved = APPROVED.into_iter().filter(lists).map(Note::Approved);
-    may_log_in.then_some(Note::MayLogIn).into_iter().chain(offered).chain(approved).collect()
+    let first = words.into_iter().chain(may_log_in.then_some(Note::MayLogIn));
+    first.chain(offered).chain(approved).collect()
 }
 
 /// What brings a server behind the proxy.
@@ -392,7 +406,9 @@ pub(crate) fn unwrap(
     }
     server.push((key_of(&URL_KEYS, client.url_key()), Value::from(url)));
 
-    let mut headers = Map::new();
+    let headers_key = key_of(&HEADER_KEYS, client.headers_key());
+    let beside = entry.get(&headers_key).and_then(Value::as_object);
+    let mut headers = beside.cloned().unwrap_or_default();
     let mut own = vec![HEADERS, URL];
     if let Some(lines) = variable(HEADERS) {
         let lines = lines.lines().filter_map(|line| line.split_once(": "));
@@ -419,9 +435,9 @@ pub(crate) fn unwrap(
         }
     }
     if !headers.is_empty() || env.contains_key(HEADERS) {
-        server.push((key_of(&HEADER_KEYS, client.headers_key()), headers.into()));
+        server.push((headers_key, headers.into()));
     }
-    // What stood there beside the command, and counted for nothing.
+    // What stood there beside the command, where no client looks at it.
     for (key, _) in server.iter().filter(|(key, _)| entry.contains_key(key)) {
         edits.push(Edit::replace(key, Vec::new()));
     }

@@ -8,7 +8,7 @@ fn proxy() -> Proxy {
 }
 
 fn wrapped(syntax: Syntax, text: &str) -> String {
-    wrap(syntax, text, &proxy(), |_| true).unwrap().text
+    wrap(syntax, text, &proxy(), |_| true, |_| true).unwrap().text
 }
 
 /// Who reads it, where nothing is known but how it is written.
@@ -91,9 +91,49 @@ fn comments_and_trailing_commas_of_vs_code() {
     let after = "{\r\n\t// what we use\r\n\t\"inputs\": [],\r\n\t\"servers\": {\r\n\t\t\"files\": {\r\n\
         \t\t\t\"command\": \"/opt/overspill\", /* node */\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"mcp\",\r\n\
         \t\t\t\t\"--\",\r\n\t\t\t\t\"npx\",\r\n\t\t\t\t\"-y\", // yes\r\n\
-        \t\t\t\t\"files\",\r\n\t\t\t],\r\n\t\t},\r\n\t\t\"web\": {\r\n\t\t\t\"command\": \"/opt/overspill\",\r\n\
-        \t\t\t\"args\": [\"mcp\", \"--url\", \"https://a.example/mcp\"]\r\n\t\t}, // far\r\n\t},\r\n}\r\n";
+        \t\t\t\t\"files\",\r\n\t\t\t],\r\n\t\t},\r\n\t\t\"web\": { \"command\": \"/opt/overspill\", \
+        \"args\": [\"mcp\", \"--url\", \"https://a.example/mcp\"] }, // far\r\n\t},\r\n}\r\n";
     check(Syntax::Json, before, after);
+}
+
+#[test]
+fn what_is_on_one_line_stays_there() {
+    for (before, after) in [
+        (r#"{"command":"b"}"#, r#"{"command":"/opt/overspill", "args": ["mcp", "--", "b"]}"#),
+        (
+            r#"{"command":"b","env":{"A":"b"}}"#,
+            r#"{"command":"/opt/overspill","args": ["mcp", "--", "b"],"env":{"A":"b"}}"#,
+        ),
+        (
+            r#"{ "type": "http", "url": "https://a.example/", "headers": { "A": "b" } }"#,
+            r#"{ "type": "stdio", "command": "/opt/overspill", "args": ["mcp", "--url", "https://a.example/"], "env": { "OVERSPILL_MCP_HEADERS": "A: b" } }"#,
+        ),
+        (
+            "{\n  \"httpUrl\": \"https://a.example/?k\",\n  \"env\": { \"A\": \"b\" }\n}",
+            "{\n  \"command\": \"/opt/overspill\",\n  \"args\": [\"mcp\"],\n  \
+             \"env\": { \"A\": \"b\", \"OVERSPILL_MCP_URL\": \"https://a.example/?k\" }\n}",
+        ),
+    ] {
+        for (start, end) in [
+            ("{\"mcpServers\":{\"a\":", "}}"),
+            (
+                "{\n  \"mcpServers\": {\n    \"z\": {\"url\": \"sse\", \"type\": \"sse\"},\n    \"a\": ",
+                "\n  }\n}\n",
+            ),
+        ] {
+            if before.contains('\n') && !start.contains('\n') {
+                continue;
+            }
+            let [before, after] = [before, after].map(|it| it.replace('\n', "\n    "));
+            let in_file = |entry: &str| format!("{start}{entry}{end}");
+            let got = wrapped(Syntax::Json, &in_file(&before));
+            assert_eq!(got, in_file(&after), "got:\n{got}");
+            let undone = unwrap(Syntax::Json, Client::Unknown, &got, None, &[]).unwrap().text;
+            assert_eq!(undone.lines().count(), in_file(&before).lines().count(), "{undone}");
+            let undone = unwrap(Syntax::Json, Client::Unknown, &got, Some(&in_file(&before)), &[]);
+            assert_eq!(undone.unwrap().text, in_file(&before));
+        }
+    }
 }
 
 #[test]
@@ -179,7 +219,7 @@ fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
         let text = json!({"mcpServers": {"a": {
             "url": url, "headers": {"Authorization": "Bearer s3cret"}, "env": {"KEY": "s3cret"},
         }}});
-        let changed = wrap(Syntax::Json, &text.to_string(), &proxy(), |_| true).unwrap();
+        let changed = wrap(Syntax::Json, &text.to_string(), &proxy(), |_| true, |_| true).unwrap();
         let value: serde_json::Value = serde_json::from_str(&changed.text).unwrap();
         let entry = &value["mcpServers"]["a"];
         assert_eq!(entry["args"], json!(["mcp"]));
@@ -256,12 +296,12 @@ fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
     ];
     for (entry, why) in cases.into_iter().chain(more) {
         let text = json!({"mcpServers": {"a": entry}}).to_string();
-        let changed = wrap(Syntax::Json, &text, &proxy(), |_| true).unwrap();
+        let changed = wrap(Syntax::Json, &text, &proxy(), |_| true, |_| true).unwrap();
         assert_eq!(changed.text, text);
         assert_eq!(changed.servers[0].after, Err(why));
     }
     let twice = r#"{"mcpServers":{"a":{"command":"b","command":"c"}}}"#;
-    let changed = wrap(Syntax::Json, twice, &proxy(), |_| true).unwrap();
+    let changed = wrap(Syntax::Json, twice, &proxy(), |_| true, |_| true).unwrap();
     assert_eq!(changed.servers[0].after, Err(Left::Twice("command".to_owned())));
 }
 
@@ -337,10 +377,13 @@ fn codex_has_a_token_by_its_name_unless_the_entry_has_its_value() {
 #[test]
 fn what_stood_beside_the_command_is_not_there_twice() {
     let text = r#"{"mcpServers":{"a":{"command":"overspill","args":["mcp","--url","https://a.example/"],
-        "url":"https://old.example/"}}}"#;
+        "url":"https://old.example/","headers":{"A":"b"}}}}"#;
     let changed = unwrap(Syntax::Json, Client::Usual, text, None, &[]).unwrap();
     let value: serde_json::Value = serde_json::from_str(&changed.text).unwrap();
-    assert_eq!(value["mcpServers"]["a"], json!({"url": "https://a.example/"}));
+    assert_eq!(
+        value["mcpServers"]["a"],
+        json!({"url": "https://a.example/", "headers": {"A": "b"}})
+    );
     assert_eq!(changed.text.matches("\"url\"").count(), 1, "{}", changed.text);
 }
 
@@ -352,7 +395,7 @@ fn how_to_call_the_proxy_otherwise_is_said_where_it_is_called_otherwise() {
     };
     let text = r#"{"mcpServers":{"a":{"command":"b"},"c":{"url":"https://c.example/"}}}"#;
     let first = by("/opt/overspill", &["--store", "/s"]);
-    let once = wrap(Syntax::Json, text, &first, |_| true).unwrap().text;
+    let once = wrap(Syntax::Json, text, &first, |_| true, |_| true).unwrap().text;
     for (again, left) in [
         (&first, Left::Already),
         (&by("/opt/overspill", &[]), Left::Already),
@@ -369,7 +412,7 @@ fn how_to_call_the_proxy_otherwise_is_said_where_it_is_called_otherwise() {
             Left::Otherwise("/opt/overspill mcp --config /c".into()),
         ),
     ] {
-        let changed = wrap(Syntax::Json, &once, again, |_| true).unwrap();
+        let changed = wrap(Syntax::Json, &once, again, |_| true, |_| true).unwrap();
         assert_eq!(changed.text, once);
         for server in changed.servers {
             assert_eq!(server.after, Err(left.clone()));
@@ -393,15 +436,25 @@ fn what_was_changed_since_stays_changed() {
         r#"{"mcpServers":{
     "new":  {"command": "d"},
     "same": {"command":"a",   "args":[ "1" ]},
-    "more": {
-      "command":"b",
-      "args": ["--verbose"]
-    },
-    "renamed": {
-      "command":"c"
-    }
+    "more": {"command":"b", "args": ["--verbose"]},
+    "renamed": {"command":"c"}
 }}"#
     );
+}
+
+#[test]
+fn words_in_one_are_noted_unless_a_program_has_that_name() {
+    let notes = |command: &str| {
+        let text = json!({"mcpServers": {"a": {"command": command}}}).to_string();
+        let is_program = |name: &str| name == "/Applications/My Tool";
+        wrap(Syntax::Json, &text, &proxy(), |_| true, is_program).unwrap().servers[0].notes.len()
+    };
+    for command in ["npx -y server", "npx\tserver", "/usr/bin/env node x.js"] {
+        assert_eq!(notes(command), 1, "{command}");
+    }
+    for command in ["npx", "nowhere", "/Applications/My Tool", "${HOME}/my tool", " npx"] {
+        assert_eq!(notes(command), 0, "{command}");
+    }
 }
 
 #[test]
@@ -523,9 +576,9 @@ proptest! {
             text.insert(0, '\u{feff}');
         }
 
-        let once = wrap(Syntax::Json, &text, &by, |_| true).unwrap();
+        let once = wrap(Syntax::Json, &text, &by, |_| true, |_| true).unwrap();
         for proxy in [&by, &again] {
-            let twice = wrap(Syntax::Json, &once.text, proxy, |_| true).unwrap();
+            let twice = wrap(Syntax::Json, &once.text, proxy, |_| true, |_| true).unwrap();
             prop_assert_eq!(&twice.text, &once.text, "a second time does nothing");
         }
         prop_assert_eq!(&unwrap(Syntax::Json, Client::Unknown, &once.text, Some(&text), &[]).unwrap().text, &text);
@@ -599,9 +652,9 @@ proptest! {
             1 => text.replace('\n', "\r\n"),
             _ => text.replacen('\n', "\r\n", 2),
         };
-        let once = wrap(Syntax::Toml, &text, &by, |_| true).unwrap().text;
+        let once = wrap(Syntax::Toml, &text, &by, |_| true, |_| true).unwrap().text;
         for proxy in [&by, &again] {
-            let twice = wrap(Syntax::Toml, &once, proxy, |_| true).unwrap().text;
+            let twice = wrap(Syntax::Toml, &once, proxy, |_| true, |_| true).unwrap().text;
             prop_assert_eq!(&twice, &once, "a second time does nothing");
         }
         prop_assert_eq!(&unwrap(Syntax::Toml, Client::Codex, &once, Some(&text), &[]).unwrap().text, &text);

@@ -142,7 +142,8 @@ fn what_is_left_to_the_person_is_noted() {
         "desk": {"url": "https://desk.example/mcp"},
         "web": {"url": "https://web.example/mcp", "headers": {"X-Key": "k"}, "includeTools": ["a"]},
         "files": {"command": "files", "alwaysAllow": ["read"], "autoApprove": []},
-        "docs": {"command": "docs", "enabled_tools": ["a", "read_tool_result"]}
+        "docs": {"command": "docs", "enabled_tools": ["a", "read_tool_result"]},
+        "words": {"command": "npx -y server"}
     }}"#;
     bench.write("mcp.json", config);
     assert_picture!(bench.picture(&WRAP));
@@ -190,6 +191,27 @@ fn the_json_report_holds_no_secret() {
         }])
     );
     assert_eq!((&report["dry_run"], &report["changed"]), (&true.into(), &true.into()));
+}
+
+#[test]
+fn what_the_readme_shows_is_found_where_it_is_saved_as_it_is() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let mut found = 0;
+    for (start, file) in [("```json\n", "mcp.json"), ("```toml\n", "config.toml")] {
+        let blocks = readme.split(start).skip(1).filter_map(|rest| rest.split("```").next());
+        for block in blocks.filter(|block| block.contains("\"overspill\"")) {
+            let bench = Bench::new();
+            bench.write(file, block);
+            let report =
+                bench.json(&["mcp", "wrap", "--program", "overspill", file, "-n", "--json"]);
+            for server in report["servers"].as_array().unwrap() {
+                assert_eq!(server["left"], "it goes through the proxy already");
+                found += 1;
+            }
+        }
+    }
+    assert_eq!(found, 4);
 }
 
 #[test]
