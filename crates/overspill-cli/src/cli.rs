@@ -89,9 +89,9 @@ Exit status:
   `run` ends with the command's own status: 128 + n if signal n ended it, 127 if it was not
   found, 126 if it could not be run.
 
-Settings: a flag goes before the environment (OVERSPILL_CONFIG, OVERSPILL_STORE,
-OVERSPILL_PRESET, OVERSPILL_ENABLED, OVERSPILL_RUN), the environment before the file, the file
-before the defaults. The file is overspill.toml in the current directory or the nearest one
+Settings: a flag goes before the environment (OVERSPILL_CONFIG, OVERSPILL_STORE, \
+OVERSPILL_PRESET, OVERSPILL_ENABLED, OVERSPILL_RUN), the environment before the file, the file \
+before the defaults. The file is overspill.toml in the current directory or the nearest one \
 above it, else in ~/.config/overspill. NO_COLOR turns colours off.";
 
 /// What every command takes.
@@ -197,9 +197,9 @@ Examples:
   overspill run --tool bash -- sh -c 'make 2>&1 | tee build.log'
   overspill run --json -- git log -p
 
-With --json: {\"output\", \"exit_status\", \"reductions\": [{\"action\", \"over\", \"before\", \"after\",
-\"receipt\"}], \"warnings\"}; an output that is not UTF-8 is \"output_base64\" instead. Sizes are
-{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy. Where a model was asked,
+With --json: {\"output\", \"exit_status\", \"reductions\": [{\"action\", \"over\", \"before\", \"after\", \
+\"receipt\"}], \"warnings\"}; an output that is not UTF-8 is \"output_base64\" instead. Sizes are \
+{\"bytes\", \"chars\", \"measured\"}, the last in the unit of the policy. Where a model was asked, \
 \"usage\" says what it took."
 )]
 pub(crate) struct Run {
@@ -250,7 +250,7 @@ Examples:
   overspill read cli/cargo --pattern error --context 3
   overspill read cli/curl --json-path '$.items[?@.id == 7]'
 
-The name of a call, as in cli/cargo, is its newest payload. Else a handle may be shortened to its
+The name of a call, as in cli/cargo, is its newest payload. Else a handle may be shortened to its \
 beginning, or to the beginning of its digest, where that names one payload only. With --json: {\"handle\", \"answer\"}.")]
 pub(crate) struct Read {
     /// The handle, from a marker or from `overspill list`
@@ -290,7 +290,7 @@ Examples:
   overspill grep --regex '^error(\\[E\\d+\\])?:' cli/cargo --context 5
   overspill grep --count WARN cli/journalctl
 
-With --json, one object a line: {\"line\", \"match\", \"text\"}, where \"match\" is false for a line of
+With --json, one object a line: {\"line\", \"match\", \"text\"}, where \"match\" is false for a line of \
 the context; with --count: {\"handle\", \"count\"}.")]
 pub(crate) struct Grep {
     /// The text to look for
@@ -315,7 +315,7 @@ Examples:
   overspill list
   overspill list --run cli --json
 
-With --json: [{\"handle\", \"tool\", \"bytes\", \"lines\", \"modified\"}], where \"modified\" is in seconds
+With --json: [{\"handle\", \"tool\", \"bytes\", \"lines\", \"modified\"}], where \"modified\" is in seconds \
 since 1970 (negative before) and a damaged payload has {\"damaged\": WHAT} instead of tool and lines.")]
 pub(crate) struct List {
     /// Only this run's
@@ -329,7 +329,7 @@ pub(crate) struct List {
 Examples:
   overspill show cli/cargo
 
-With --json: {\"handle\", \"bytes\", \"chars\", \"lines\", \"digest\", \"media_type\", \"tool\", \"modified\",
+With --json: {\"handle\", \"bytes\", \"chars\", \"lines\", \"digest\", \"media_type\", \"tool\", \"modified\", \
 \"index\"}; the digest is BLAKE3.")]
 pub(crate) struct Show {
     /// The handle, or its beginning
@@ -347,7 +347,7 @@ Examples:
   overspill verify                all of them
   overspill verify cli/cargo
 
-With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\", \"missing\" or
+With --json: [{\"handle\", \"state\", \"detail\"}]; the state is \"ok\", \"damaged\", \"missing\" or \
 \"unreadable\".")]
 pub(crate) struct Verify {
     /// Handles, or their beginnings; none, or the word `all`, for everything
@@ -369,9 +369,9 @@ Examples:
   overspill prune --older-than 7d
   overspill prune --max-size 1GB --json
 
-With --json: {\"dry_run\", \"expired\": [{\"handle\", \"bytes\", \"modified\", \"cause\"}],
-\"kept\": [{\"handle\", \"bytes\", \"modified\", \"leased\"}], \"leftovers\", \"indexes\", \"warnings\"}, where
-the last but one are how many files of crashed writers, and how many missing or damaged indexes,
+With --json: {\"dry_run\", \"expired\": [{\"handle\", \"bytes\", \"modified\", \"cause\"}], \
+\"kept\": [{\"handle\", \"bytes\", \"modified\", \"leased\"}], \"leftovers\", \"indexes\", \"warnings\"}, where \
+the last but one are how many files of crashed writers, and how many missing or damaged indexes, \
 there were.")]
 pub(crate) struct Prune {
     /// Show what would go and what would stay, and do nothing
@@ -423,7 +423,7 @@ Examples:
   overspill config check ./overspill.toml
   OVERSPILL_PRESET=lean overspill config check --json
 
-With --json: {\"file\", \"store\", \"overrides\", \"notes\", \"config\"}, or {\"problems\": [{\"file\", \"line\",
+With --json: {\"file\", \"store\", \"overrides\", \"notes\", \"config\"}, or {\"problems\": [{\"file\", \"line\", \
 \"key\", \"message\", \"hint\"}]}.")]
 pub(crate) struct ConfigCheck {
     /// The file to check instead of the one in use
@@ -464,8 +464,8 @@ Examples:
     claude mcp add files -- overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
     overspill mcp wrap .mcp.json
 
-OVERSPILL_MCP_URL is a url that may hold a key, and OVERSPILL_MCP_HEADERS the headers that are sent
-to it, one `Name: value` a line; a server that is started finds neither. What goes wrong is said on
+OVERSPILL_MCP_URL is a url that may hold a key, and OVERSPILL_MCP_HEADERS the headers that are sent \
+to it, one `Name: value` a line; a server that is started finds neither. What goes wrong is said on \
 standard error. It ends when its input does, or on a signal, and ends its servers before."
 )]
 pub(crate) struct Mcp {
@@ -513,30 +513,31 @@ pub(crate) enum McpAction {
 Examples:
   overspill mcp wrap --dry-run .mcp.json
   overspill mcp wrap ~/.config/Claude/claude_desktop_config.json
-  overspill mcp wrap .cursor/mcp.json --except linear
+  overspill mcp wrap .cursor/mcp.json --except linear,figma
   overspill mcp wrap ~/.codex/config.toml
 
-It reads the files of Claude Code (.mcp.json, ~/.claude.json), Claude Desktop, Cursor, Windsurf, VS Code
-(.vscode/mcp.json, settings.json), Gemini (settings.json), Zed, and Codex (config.toml). A server
+It reads the files of Claude Code (.mcp.json, ~/.claude.json), Claude Desktop, Cursor, Windsurf, \
+VS Code (.vscode/mcp.json, settings.json), Gemini (settings.json), Zed, and Codex (config.toml). A server \
 that asks for a login in the browser must stay as it is: name it with --except.
 
 --store and --config, where given, are those of the wrapped servers.
 
-With --json: {\"file\", \"copy\", \"dry_run\", \"changed\", \"servers\": [{\"name\", \"before\", \"after\",
-\"left\", \"notes\"}]}, where \"left\" says why a server stays as it is, \"notes\" what is to be done
-about one that does not, and the values of headers and variables are left out.")]
+With --json: {\"file\", \"copy\", \"older_copies\", \"dry_run\", \"changed\", \"servers\": [{\"name\", \
+\"before\", \"after\", \"left\", \"notes\"}]}, where \"older_copies\" are those put aside since they differ, \
+\"left\" says why a server stays as it is, \"notes\" what is to be done about one that does not, and the \
+values of headers and variables are left out.")]
 pub(crate) struct McpWrap {
     /// The client's configuration
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Only this server; may be said more than once
+    /// Only this server; may be said more than once, or of several with commas between them
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Vec<String>,
-    /// Every server but this; may be said more than once
+    /// Every server but this; as --only
     #[arg(long, value_name = "NAME", conflicts_with = "only")]
     pub(crate) except: Vec<String>,
     /// How the client is to call overspill, by default by the path of this one; `overspill`, for a
-    /// file that others use too
+    /// file that others use too. What is wrapped already keeps its own: unwrap it first
     #[arg(long, value_name = "PATH")]
     pub(crate) program: Option<String>,
     /// Show what would change, and do nothing
@@ -574,7 +575,7 @@ Examples:
   overspill demo --json
   overspill demo --svg demo.svg
 
-With --json: {\"calls\": [{\"tool\", \"command\", \"chars\", \"over\", \"action\", \"tokens_before\",
+With --json: {\"calls\": [{\"tool\", \"command\", \"chars\", \"over\", \"action\", \"tokens_before\", \
 \"tokens_after\", \"milliseconds\", \"handle\"}], \"total\", \"everyday\", \"view\", \"read_back\", \"checks\"}.")]
 pub(crate) struct Demo {
     /// Draw a picture of it into this file instead
@@ -616,13 +617,13 @@ Policies:
   default, lean  what the preset does, to results and to the history
   config         what the configuration does to results, and its preset to the history
 
-The report of --html is one file that loads nothing and runs nothing of what was recorded. It shows
+The report of --html is one file that loads nothing and runs nothing of what was recorded. It shows \
 the names of sessions and tools, and the beginnings of calls: look before you share it.
 
-With --json: {\"model\", \"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\",
-\"over_window\", \"dollars\"}], \"by_session\", \"skipped\", \"skipped_lines\": [{\"path\", \"lines\"}],
-\"unanswered\"}; the last three are why recordings could not be read, lines that are not valid JSON,
-and recordings in which the model never answers. Sizes are characters; reductions and shares are
+With --json: {\"model\", \"sessions\", \"requests\", \"rows\": [{\"policy\", \"figures\", \"reduction\", \
+\"over_window\", \"dollars\"}], \"by_session\", \"skipped\", \"skipped_lines\": [{\"path\", \"lines\"}], \
+\"unanswered\"}; the last three are why recordings could not be read, lines that are not valid JSON, \
+and recordings in which the model never answers. Sizes are characters; reductions and shares are \
 percent.")]
 pub(crate) struct Replay {
     /// Files and folders of recordings
@@ -666,9 +667,9 @@ Examples:
   overspill fit --preset lean request.json > smaller.json
   curl ... | overspill fit --format anthropic --budget 100000 --strategy clear-tool-results
 
-A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"},
-\"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\", \"usage\"}. The exit status is 1 where the budget could
-not be reached; what could be done is printed all the same. A dry run ends with the same status; with
+A report goes to standard error, with --json as one line of JSON: {\"messages\": {\"before\", \"after\"}, \
+\"tokens\": {\"before\", \"after\"}, \"budget\", \"handles\", \"usage\"}. The exit status is 1 where the budget could \
+not be reached; what could be done is printed all the same. A dry run ends with the same status; with \
 --json it prints {\"edits\", \"messages\", \"tokens\", \"budget\", \"met\"}.")]
 pub(crate) struct Fit {
     /// The conversation; by default standard input
@@ -724,7 +725,7 @@ Examples:
   overspill inspect --in-order --limit 0 request.json
   overspill inspect --json < request.json
 
-With --json, all parts: {\"format\", \"tokens\", \"anchored\", \"instructions_and_tools\", \"messages\",
+With --json, all parts: {\"format\", \"tokens\", \"anchored\", \"instructions_and_tools\", \"messages\", \
 \"turns\", \"faults\", \"by_kind\": [{\"kind\", \"tool\", \"parts\", \"tokens\"}], \"entries\": [{\"message\", \"role\", \"kind\", \"tool\", \"tokens\", \"handles\", \"starts\"}]}.")]
 pub(crate) struct Inspect {
     /// The conversation; by default standard input
@@ -754,4 +755,25 @@ pub(crate) struct ReadTool {
     /// Whose request it is for: chat, responses, anthropic, gemini, pydantic-ai
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line that is ended by hand is broken once more where the terminal is narrower.
+    #[test]
+    fn the_help_is_wrapped_by_the_terminals_width_alone() {
+        fn check(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let lines: Vec<_> = help.lines().collect();
+            for pair in lines.windows(2) {
+                let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+                let is_ended = is_prose(pair[0]) && is_prose(pair[1]);
+                assert!(!is_ended, "{}: {:?}", command.get_name(), pair[0]);
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 }

@@ -1,9 +1,11 @@
 //! Puts the proxy before the MCP servers of a client's configuration, and takes it away again:
 //! texts in, texts out.
 
+mod client;
 mod document;
 mod entry;
 
+pub(crate) use client::Client;
 pub(crate) use document::Syntax;
 use document::{Document, Server};
 use entry::Edit;
@@ -50,12 +52,14 @@ pub(crate) fn names(syntax: Syntax, text: &str) -> Result<Vec<String>, String> {
     Ok(servers.into_iter().map(|server| server.name).collect())
 }
 
-/// Puts the proxy before each server whose name is `wanted`.
+/// Puts the proxy before each server whose name is `wanted`. `is_program` says whether there is one of
+/// that name, for a note where there is none.
 pub(crate) fn wrap(
     syntax: Syntax,
     text: &str,
     proxy: &Proxy,
     wanted: impl Fn(&str) -> bool,
+    is_program: impl Fn(&str) -> bool,
 ) -> Result<Changed, String> {
     let mut document = Document::parse(syntax, text)?;
     let servers = document.servers();
@@ -64,7 +68,7 @@ pub(crate) fn wrap(
     });
     for (server, change) in servers.iter().zip(&mut changes) {
         if let Some(change) = change.as_mut().filter(|change| change.after.is_ok()) {
-            let notes = entry::notes(&server.entry).into_iter();
+            let notes = entry::notes(&server.entry, &is_program).into_iter();
             change.notes = notes.map(|note| note.of(&server.name)).collect();
         }
     }
@@ -75,11 +79,13 @@ pub(crate) fn wrap(
 ///
 /// `copy` is the configuration as it was before. A server that was not changed since comes back from
 /// it as it was written there, so that a file that was not changed since comes back byte for byte;
-/// from one that was, only the proxy goes. One that was behind it in the copy stays so.
+/// from one that was, only the proxy goes. One that was behind it in the copy stays so. What no copy
+/// has is written as `client` has it.
 ///
 /// `programs` are names of this program, besides those that are known by their look.
 pub(crate) fn unwrap(
     syntax: Syntax,
+    client: Client,
     text: &str,
     copy: Option<&str>,
     programs: &[String],
@@ -90,20 +96,26 @@ pub(crate) fn unwrap(
     };
     let like = |server: &Server| before.iter().find(|it| it.is_like(server));
     let mut document = Document::parse(syntax, text)?;
-    let changes = change(&mut document, |server| {
+    let client_of = |server: &Server| match server.client {
+        Client::Unknown => client,
+        known => known,
+    };
+    let mut changes = change(&mut document, |server| {
         let before = like(server).map(|it| &it.entry);
-        let undone = |entry| entry::unwrap(entry, before, syntax.headers_key(), programs);
+        let undone = |entry| entry::unwrap(entry, before, client_of(server), programs);
         let undoing = undone(&server.entry)?;
         let was_behind_it = before.is_some_and(|before| undone(before).is_some());
         Some(if was_behind_it { Err(Left::Before) } else { undoing })
     });
-    for (server, change) in document.servers().iter().zip(&changes) {
+    for (server, change) in document.servers().iter().zip(&mut changes) {
+        let Some(change) = change.as_mut().filter(|change| change.after.is_ok()) else { continue };
+        let before = like(server);
         let same = |it: &&Server| entry::means_the_same(&it.entry, &server.entry);
-        if let (Some(Change { after: Ok(_), .. }), Some(before)) =
-            (change, like(server).filter(same))
-        {
+        if let Some(before) = before.filter(same) {
             document.restore(server, before);
         }
+        let note = entry::note_of_key(&server.entry, before.map(|it| &it.entry), client_of(server));
+        change.notes.extend(note.map(|note| note.of(&server.name)));
     }
     let undone = document.text();
     // Ends of lines that are not all alike are read as one kind, and only the copy knows them.

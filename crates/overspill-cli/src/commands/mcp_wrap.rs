@@ -1,6 +1,6 @@
 //! `overspill mcp wrap` and `unwrap`: change a client's configuration in its place.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use crate::cli;
 use crate::failure::{Failure, USAGE};
 use crate::output::Out;
-use crate::wrap::{self, Change, Changed, Left, Proxy, Syntax};
+use crate::wrap::{self, Change, Changed, Client, Left, Proxy, Syntax};
 
 /// What the copy's name has behind the file's.
 const COPY: &str = ".before-overspill";
@@ -24,6 +24,8 @@ struct Report<'a> {
     file: String,
     /// The copy, where there is one afterwards.
     copy: Option<String>,
+    /// Copies that were put aside since they differ from a later one.
+    older_copies: Vec<String>,
     dry_run: bool,
     changed: bool,
     servers: Vec<Row<'a>>,
@@ -55,16 +57,15 @@ pub(crate) fn wrap(common: &cli::Common, args: &cli::McpWrap) -> Result<u8, Fail
                    and mcp_servers in TOML",
         ));
     }
-    if let Some(unknown) = args.only.iter().chain(&args.except).find(|it| !names.contains(it)) {
+    let (only, except) = (listed(&args.only, &names), listed(&args.except, &names));
+    if let Some(unknown) = only.iter().chain(&except).find(|it| !is_in(&names, it)) {
         return Err(Failure::usage(format!("{} has no server {unknown:?}", config.named()))
             .hint(format!("it has {}", names.join(", "))));
     }
     let proxy = Proxy { program: program(args)?, options: options(common)? };
-    let wanted = |name: &str| {
-        let named = |names: &[String]| names.iter().any(|it| it == name);
-        !named(&args.except) && (args.only.is_empty() || named(&args.only))
-    };
-    let changed = wrap::wrap(config.syntax, &config.text, &proxy, wanted)
+    let wanted =
+        |name: &str| !except.contains(&name) && (args.only.is_empty() || only.contains(&name));
+    let changed = wrap::wrap(config.syntax, &config.text, &proxy, wanted, is_program)
         .map_err(|error| config.wrong(&error))?;
 
     let mut copy = config.copy.is_some();
@@ -80,7 +81,7 @@ pub(crate) fn unwrap(common: &cli::Common, args: &cli::McpUnwrap) -> Result<u8, 
     let config = ClientConfig::read(&args.file)?;
     let copy = config.copy.as_deref();
     let programs = own_programs();
-    let changed = wrap::unwrap(config.syntax, &config.text, copy, &programs)
+    let changed = wrap::unwrap(config.syntax, config.client, &config.text, copy, &programs)
         .map_err(|error| config.wrong(&error))?;
     let is_as_before = copy == Some(changed.text.as_str());
     if copy.is_some() && !changed.is_any() && !is_as_before {
@@ -109,6 +110,7 @@ struct ClientConfig {
     path: PathBuf,
     metadata: Metadata,
     syntax: Syntax,
+    client: Client,
     text: String,
     copy: Option<String>,
 }
@@ -136,9 +138,14 @@ impl ClientConfig {
         }
         let metadata = fs::metadata(&path).map_err(|error| failed("read", &path, error))?;
         let text = fs::read_to_string(&path).map_err(|error| failed("read", &path, error))?;
-        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
-        let syntax = if is_toml { Syntax::Toml } else { Syntax::Json };
-        let mut config = Self { path, metadata, syntax, text, copy: None };
+        let syntax = Syntax::of(&path);
+        // A link has the name by which the client knows the file.
+        let named = std::path::absolute(file).map_err(|error| failed("find", file, error))?;
+        let client = match Client::of(&named) {
+            Client::Unknown => Client::of(&path),
+            known => known,
+        };
+        let mut config = Self { path, metadata, syntax, client, text, copy: None };
         let copy = config.copy_path();
         config.copy = match fs::read_to_string(&copy) {
             Ok(text) => Some(text),
@@ -154,12 +161,30 @@ impl ClientConfig {
         path.into()
     }
 
+    /// The copies that were put aside, by their numbers.
+    fn older_copies(&self) -> Vec<PathBuf> {
+        let copy = self.copy_path();
+        let Some(prefix) = copy.file_name().and_then(OsStr::to_str).map(|name| format!("{name}."))
+        else {
+            return Vec::new();
+        };
+        let folder = copy.parent().unwrap_or(Path::new(".")).read_dir();
+        let number = |path: PathBuf| {
+            let number = path.file_name()?.to_str()?.strip_prefix(&prefix)?.parse::<u32>().ok()?;
+            Some((number, path))
+        };
+        let paths = folder.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        let mut copies: Vec<_> = paths.filter_map(number).collect();
+        copies.sort_unstable();
+        copies.into_iter().map(|(_, path)| path).collect()
+    }
+
     /// Keeps the configuration as it is without the proxy. A copy there is already is replaced only by
-    /// one that has all its servers; else it is kept, too, under a name of its own.
+    /// one that has all its servers as they are there; else it is kept, too, under a name of its own.
     fn keep_copy(&self, programs: &[String]) -> Result<(), Failure> {
         let path = self.copy_path();
         let Some(copy) = &self.copy else { return self.write(&path, &self.text) };
-        let before = wrap::unwrap(self.syntax, &self.text, Some(copy), programs)
+        let before = wrap::unwrap(self.syntax, self.client, &self.text, Some(copy), programs)
             .map_err(|error| self.wrong(&error))?
             .text;
         if before == *copy {
@@ -220,22 +245,35 @@ impl ClientConfig {
         copy: bool,
     ) -> Result<u8, Failure> {
         let copy = copy.then(|| self.copy_path().display().to_string());
+        let older_copies: Vec<_> =
+            self.older_copies().iter().map(|it| it.display().to_string()).collect();
         let mut out = Out::new();
         if common.json {
             out.json(&Report {
                 file: self.named(),
                 copy,
+                older_copies,
                 dry_run,
                 changed: changed.is_any(),
                 servers: changed.servers.iter().map(Row::of).collect(),
             })?;
         } else {
-            out.text(&self.text_of(changed, dry_run, copy.as_deref()))?;
+            let mut text = self.text_of(changed, dry_run);
+            if let Some(copy) = copy {
+                text.push_str(&format!("as it was before, it is kept in {copy}\n"));
+            }
+            for copy in older_copies {
+                text.push_str(&format!(
+                    "an older copy, which differs, is kept in {copy}; if you need nothing of it, remove it: \
+                     it holds the secrets that the file held\n"
+                ));
+            }
+            out.text(&text)?;
         }
         Ok(out.flush().map(|()| 0)?)
     }
 
-    fn text_of(&self, changed: &Changed, dry_run: bool, copy: Option<&str>) -> String {
+    fn text_of(&self, changed: &Changed, dry_run: bool) -> String {
         let mut text = String::new();
         for Change { name, before, after, notes } in &changed.servers {
             text.push_str(&match after {
@@ -256,11 +294,24 @@ impl ClientConfig {
             }
             (false, _) => format!("{file} stays as it is\n"),
         });
-        if let Some(copy) = copy {
-            text.push_str(&format!("as it was before, it is kept in {copy}\n"));
-        }
         text
     }
+}
+
+/// The servers that were named, each by itself or with commas between them; a server's own name may
+/// have one, too.
+fn listed<'a>(said: &'a [String], names: &[String]) -> Vec<&'a str> {
+    let of_one = |said: &'a String| -> Vec<&'a str> {
+        match is_in(names, said) {
+            true => vec![said],
+            false => said.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
+        }
+    };
+    said.iter().flat_map(of_one).collect()
+}
+
+fn is_in(names: &[String], name: &str) -> bool {
+    names.iter().any(|it| it == name)
 }
 
 /// By what the client is to call overspill.
@@ -269,6 +320,15 @@ fn program(args: &cli::McpWrap) -> Result<String, Failure> {
         return Ok(program.clone());
     }
     as_text(called()?)
+}
+
+/// Whether a program has that name, which may be a path.
+fn is_program(name: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    match name.contains('/') {
+        true => Path::new(name).exists(),
+        false => std::env::split_paths(&folders).any(|folder| folder.join(name).exists()),
+    }
 }
 
 /// The path by which this program was called or found, its links unresolved: what a package manager

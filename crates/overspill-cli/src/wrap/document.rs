@@ -1,17 +1,24 @@
 //! A client's configuration as it is written, in JSON with comments or in TOML: which servers it
 //! has, and changes that leave all else as it was.
 
+use std::path::Path;
+
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike};
 
+use super::Client;
 use super::entry::{Edit, Left};
 
-/// Where the tables of servers are: Claude, Cursor, Windsurf and Gemini have the first; VS Code the
-/// second in `mcp.json` and the third in its settings; Zed the fourth.
-const JSON_TABLES: [&[&str]; 4] =
-    [&["mcpServers"], &["servers"], &["mcp", "servers"], &["context_servers"]];
+/// Where the tables of servers are, and whose they are: Claude, Cursor, Windsurf and Gemini have the
+/// first; VS Code the second in `mcp.json` and the third in its settings; Zed the fourth.
+const JSON_TABLES: [(&[&str], Client); 4] = [
+    (&["mcpServers"], Client::Unknown),
+    (&["servers"], Client::Usual),
+    (&["mcp", "servers"], Client::Usual),
+    (&["context_servers"], Client::Usual),
+];
 
 /// Claude Code has a table of servers for each project as well.
 const PROJECTS: &str = "projects";
@@ -27,11 +34,11 @@ pub(crate) enum Syntax {
 }
 
 impl Syntax {
-    /// Under which key a server's request headers are.
-    pub(crate) fn headers_key(self) -> &'static str {
-        match self {
-            Self::Json => "headers",
-            Self::Toml => "http_headers",
+    /// What a file of that name is written in.
+    pub(crate) fn of(path: &Path) -> Self {
+        match path.extension().is_some_and(|extension| extension == "toml") {
+            true => Self::Toml,
+            false => Self::Json,
         }
     }
 }
@@ -53,6 +60,8 @@ pub(crate) struct Server {
     nth: usize,
     /// Why it cannot be changed, whatever it says.
     pub(crate) fault: Option<Left>,
+    /// Who reads it, as far as the table tells in which it is.
+    pub(crate) client: Client,
     place: Place,
 }
 
@@ -146,7 +155,11 @@ impl Document {
     pub(crate) fn edit(&mut self, server: &Server, edits: &[Edit]) {
         match (self, &server.place) {
             (Self::Json(..), Place::Json(object)) => {
+                let inner = object.properties().into_iter().filter_map(|it| it.object_value());
+                let objects = std::iter::once(object.clone()).chain(inner);
+                let on_one_line: Vec<_> = objects.filter_map(OneLine::of).collect();
                 edits.iter().for_each(|edit| edit_json(object, edit));
+                on_one_line.iter().for_each(|it| it.join(&it.object.clone().into()));
             }
             (Self::Toml(document, ..), Place::Toml(name, _)) => {
                 let table = document.get_mut(TOML_TABLE).and_then(Item::as_table_like_mut);
@@ -169,7 +182,7 @@ fn json_servers(root: &CstObject) -> Vec<Server> {
         projects.properties().into_iter().filter_map(named).collect::<Vec<_>>()
     });
     for (prefix, root) in std::iter::once((String::new(), root.clone())).chain(of_projects) {
-        for path in JSON_TABLES {
+        for (path, client) in JSON_TABLES {
             let tables = path.iter().fold(vec![root.clone()], |tables, key| {
                 tables.iter().flat_map(|table| objects_under(table, key)).collect()
             });
@@ -188,6 +201,7 @@ fn json_servers(root: &CstObject) -> Vec<Server> {
                     name,
                     entry: entry.unwrap_or_default(),
                     fault: key_written_twice(&object).map(Left::Twice),
+                    client,
                     place: Place::Json(object),
                 });
             }
@@ -207,6 +221,55 @@ fn key_written_twice(object: &CstObject) -> Option<String> {
     let mut names: Vec<_> = object.properties().iter().filter_map(|it| it.decoded_name()).collect();
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].clone())
+}
+
+/// An object that was written on one line, and is to stay there: what is put into it comes on lines of
+/// its own.
+struct OneLine {
+    object: CstObject,
+    /// What stands inside its braces, at either end.
+    margin: &'static str,
+    /// What stands behind its commas.
+    gap: &'static str,
+}
+
+impl OneLine {
+    fn of(object: CstObject) -> Option<Self> {
+        if object.to_string().contains('\n') {
+            return None;
+        }
+        let children = object.children();
+        let margin = if children.get(1).is_some_and(CstNode::is_whitespace) { " " } else { "" };
+        let is_close = |pair: &[CstNode]| pair[0].is_comma() && !pair[1].is_whitespace();
+        let is_last = |pair: &[CstNode]| pair[1].token_char() == Some('}');
+        let has_close = children.windows(2).any(|pair| is_close(pair) && !is_last(pair));
+        Some(Self { object, margin, gap: if has_close { "" } else { " " } })
+    }
+
+    /// Takes the ends of lines out of a part of it.
+    fn join(&self, node: &CstNode) {
+        let children = node.children();
+        for (i, child) in children.iter().enumerate() {
+            if !child.is_newline() {
+                self.join(child);
+                continue;
+            }
+            let before = i.checked_sub(1).and_then(|i| children[i].token_char());
+            let blank = children.get(i + 1).and_then(CstNode::as_whitespace);
+            let after = children.get(i + 1 + usize::from(blank.is_some()));
+            let between = match (before, after.and_then(CstNode::token_char)) {
+                (Some('{'), _) | (_, Some('}')) => self.margin,
+                (Some('['), _) | (_, Some(']')) => "",
+                _ => self.gap,
+            };
+            match blank {
+                Some(blank) if between.is_empty() => blank.remove(),
+                Some(blank) => blank.set_value(between.to_owned()),
+                None => {}
+            }
+            child.clone().remove();
+        }
+    }
 }
 
 fn edit_json(object: &CstObject, edit: &Edit) {
@@ -280,7 +343,8 @@ fn toml_server(name: &str, item: &Item) -> Option<Server> {
     let table = item.as_table_like()?;
     let entry = table.iter().map(|(key, item)| (key.to_owned(), toml_value(item))).collect();
     let place = Place::Toml(name.to_owned(), item.clone());
-    Some(Server { name: name.to_owned(), entry, nth: 0, fault: None, place })
+    let (name, client) = (name.to_owned(), Client::Codex);
+    Some(Server { name, entry, nth: 0, fault: None, client, place })
 }
 
 /// A TOML value; what has no like in JSON counts as nothing.

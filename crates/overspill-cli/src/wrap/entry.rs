@@ -7,6 +7,8 @@ use std::fmt::{self, Display};
 use overspill_mcp::shown;
 use serde_json::{Map, Value};
 
+use super::Client;
+
 /// The headers of a server's requests, one `Name: value` a line: what is in the environment is seen by
 /// the user alone, what is on a command line by everyone on the machine.
 pub(crate) const HEADERS: &str = "OVERSPILL_MCP_HEADERS";
@@ -26,8 +28,10 @@ const TOKEN_VARIABLE: &str = "bearer_token_env_var";
 const HANDED_ON: &str = "env_vars";
 
 /// What a client does for a server it speaks HTTP with, and cannot do through a proxy that it starts.
-const CLIENT_LOGINS: [&str; 6] =
-    ["oauth", "auth", "authProviderType", "headersHelper", "env_http_headers", "oauth_resource"];
+const CLIENT_LOGINS: [&str; 4] = ["oauth", "auth", "authProviderType", "oauth_resource"];
+
+/// From what a client makes request headers by itself: a program of Claude Code's, variables of Codex's.
+const MADE_HEADERS: [&str; 2] = ["headersHelper", "env_http_headers"];
 
 /// Under which keys clients list the tools of a server that the model may see.
 const OFFERED: [&str; 2] = ["enabled_tools", "includeTools"];
@@ -63,6 +67,8 @@ pub(crate) enum Edit {
 pub(crate) enum Left {
     /// It goes through the proxy.
     Already,
+    /// It goes through the proxy, which is called otherwise than it would be now.
+    Otherwise(String),
     /// It is called as the proxy is, by a name that says nothing.
     Alike,
     /// It did before anything was wrapped.
@@ -72,18 +78,40 @@ pub(crate) enum Left {
     /// `overspill mcp` with neither a command nor an address.
     OfItsOwn,
     NoServer,
+    /// What stands under a key is of another kind than the one that is understood there.
+    OtherKind {
+        key: &'static str,
+        is: &'static str,
+        wanted: &'static str,
+    },
+    /// A member of what stands under a key is no text.
     NotText(&'static str),
+    /// A header does not fit on a line of its own.
+    HeaderLine {
+        name: String,
+        has: &'static str,
+    },
     Twice(String),
     ServerSentEvents,
     /// It is reached in a way that the proxy has not, which the address begins with.
     NoHttp(String),
-    ClientLogin(String),
+    ClientLogin(&'static str),
+    ClientHeaders(&'static str),
+    /// Its token is in a variable that the entry does not set, and the client reads no such name.
+    TokenElsewhere(String),
+    /// The client reads no servers with an address from this file.
+    NoAddresses,
 }
 
 impl Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Already => f.write_str("it goes through the proxy already"),
+            Self::Otherwise(now) => write!(
+                f,
+                "it goes through the proxy already, though not by `{now}`; to change that, unwrap it \
+                 first"
+            ),
             Self::Alike => f.write_str(
                 "it is called as `overspill mcp` is, and taken for it; if it is another program, \
                  change the entry by hand",
@@ -99,6 +127,12 @@ impl Display for Left {
                 f.write_str("it starts overspill with servers of its own configuration")
             }
             Self::NoServer => f.write_str("it has neither a command nor an address"),
+            Self::OtherKind { key, is, wanted } => {
+                write!(f, "its {key:?} is {is}, where only {wanted} is understood")
+            }
+            Self::HeaderLine { name, has } => {
+                write!(f, "its header {name:?} has {has}, which no request can send")
+            }
             Self::NotText(key) => write!(f, "its {key} are not all text"),
             Self::Twice(key) => write!(f, "its {key:?} stands there twice"),
             Self::ServerSentEvents => f.write_str(
@@ -110,6 +144,19 @@ impl Display for Left {
             Self::ClientLogin(key) => {
                 write!(f, "the client logs in by its {key:?}, which it cannot do through a proxy")
             }
+            Self::ClientHeaders(key) => write!(
+                f,
+                "the client makes its headers from its {key:?}, which it cannot do through a proxy"
+            ),
+            Self::TokenElsewhere(name) => write!(
+                f,
+                "its token is in the variable {name}, which its env does not set, and the client knows \
+                 tokens by their value alone; put {name} there, or write the entry by hand"
+            ),
+            Self::NoAddresses => f.write_str(
+                "the client reads no address from this file; add it under Settings, Connectors, and \
+                 take the entry out by hand",
+            ),
         }
     }
 }
@@ -123,6 +170,10 @@ pub(crate) enum Note {
     Offered(&'static str),
     /// The tools on this list alone are called without a question.
     Approved(&'static str),
+    /// Its address stands under this key, and which one the client reads is not known.
+    Key(&'static str),
+    /// It is started by words that no program is called by.
+    Words,
 }
 
 impl Note {
@@ -136,6 +187,19 @@ impl Note {
             Self::Offered(key) => {
                 format!("add read_tool_result to its {key}, or the model cannot read back")
             }
+            Self::Words => {
+                "its command is several words, and no program has such a name: arguments \
+                            stand in args, each by itself"
+                    .to_owned()
+            }
+            Self::Key(key) => {
+                let others: Vec<_> =
+                    URL_KEYS.iter().filter(|it| **it != key).map(|it| format!("{it:?}")).collect();
+                format!(
+                    "check the key: its address is now under {key:?}, and some clients read {}",
+                    others.join(" or ")
+                )
+            }
             Self::Approved(key) => format!(
                 "add read_tool_result to its {key}, or the client asks each time the model reads back"
             ),
@@ -143,9 +207,26 @@ impl Note {
     }
 }
 
+/// What to note about the key under which a server that is behind the proxy no more has its address.
+pub(crate) fn note_of_key(
+    entry: &Map<String, Value>,
+    before: Option<&Map<String, Value>>,
+    client: Client,
+) -> Option<Note> {
+    let is_known = client != Client::Unknown || before.is_some_and(|it| url_of(it).is_some());
+    let (key, _) = url_of(entry).filter(|_| !is_known && !entry.contains_key("command"))?;
+    Some(Note::Key(key))
+}
+
 /// What to note about a server, as it is before the proxy stands before it.
-pub(crate) fn notes(entry: &Map<String, Value>) -> Vec<Note> {
-    let is_remote = !entry.contains_key("command") && text_under(entry, &URL_KEYS).is_some();
+///
+/// A client may give the words of its command to a shell; the proxy starts a program.
+pub(crate) fn notes(entry: &Map<String, Value>, is_program: impl Fn(&str) -> bool) -> Vec<Note> {
+    let command = entry.get("command").and_then(Value::as_str).unwrap_or_default();
+    // A client may fill it in.
+    let is_words = command.trim().contains(char::is_whitespace) && !command.contains('$');
+    let words = (is_words && !is_program(command)).then_some(Note::Words);
+    let is_remote = !entry.contains_key("command") && url_of(entry).is_some();
     let says_who = |key: &&str| match entry.get(*key) {
         Some(Value::Object(headers)) => !headers.is_empty(),
         other => other.is_some(),
@@ -159,7 +240,8 @@ pub(crate) fn notes(entry: &Map<String, Value>) -> Vec<Note> {
     };
     let offered = OFFERED.into_iter().filter(lists).map(Note::Offered);
     let approved = APPROVED.into_iter().filter(lists).map(Note::Approved);
-    may_log_in.then_some(Note::MayLogIn).into_iter().chain(offered).chain(approved).collect()
+    let first = words.into_iter().chain(may_log_in.then_some(Note::MayLogIn));
+    first.chain(offered).chain(approved).collect()
 }
 
 /// What brings a server behind the proxy.
@@ -168,11 +250,14 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         return Err(match call {
             Call { has_server: false, .. } => Left::OfItsOwn,
             Call { is_certain: false, .. } => Left::Alike,
+            Call { is_launched: false, .. } if !is_called_by(entry, proxy) => {
+                Left::Otherwise(proxy.line())
+            }
             _ => Left::Already,
         });
     }
     if let Some(command) = entry.get("command") {
-        let command = command.as_str().ok_or(Left::NoServer)?;
+        let command = command.as_str().ok_or_else(|| other_kind("command", command, "a text"))?;
         let mut words = proxy.words();
         words.extend(["--".to_owned(), command.to_owned()]);
         let program = ("command".to_owned(), Value::from(proxy.program.as_str()));
@@ -181,13 +266,18 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
                 Edit::replace("command", vec![program]),
                 Edit::Prepend { key: "args".to_owned(), words },
             ]),
-            Some(_) => Err(Left::NotText("args")),
+            Some(Value::Array(_)) => Err(Left::NotText("args")),
+            Some(other) => Err(other_kind("args", other, "a list")),
             None => {
                 Ok(vec![Edit::replace("command", vec![program, ("args".to_owned(), words.into())])])
             }
         };
     }
-    let (key, url) = text_under(entry, &URL_KEYS).ok_or(Left::NoServer)?;
+    let no_address = || {
+        let other = URL_KEYS.iter().find_map(|&key| Some((key, entry.get(key)?)));
+        other.map_or(Left::NoServer, |(key, value)| other_kind(key, value, "a text"))
+    };
+    let (key, url) = url_of(entry).ok_or_else(no_address)?;
     let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     let is_other = |scheme: &String| !["http", "https"].contains(&scheme.as_str());
     // A client may fill it in.
@@ -202,7 +292,10 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         return Err(Left::ServerSentEvents);
     }
     if let Some(login) = CLIENT_LOGINS.iter().find(|&&login| entry.contains_key(login)) {
-        return Err(Left::ClientLogin((*login).to_owned()));
+        return Err(Left::ClientLogin(login));
+    }
+    if let Some(made_from) = MADE_HEADERS.iter().find(|&&key| entry.contains_key(key)) {
+        return Err(Left::ClientHeaders(made_from));
     }
 
     let mut words = proxy.words();
@@ -213,8 +306,8 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         words.extend(["--url".to_owned(), url.to_owned()]);
     }
     let headers = HEADER_KEYS.iter().find_map(|&key| Some((key, entry.get(key)?)));
-    if let Some((_, headers)) = headers {
-        let lines = header_lines(headers).ok_or(Left::NotText("headers"))?;
+    if let Some((key, headers)) = headers {
+        let lines = header_lines(key, headers)?;
         if !lines.is_empty() {
             variables.insert(HEADERS.to_owned(), lines.into());
         }
@@ -222,14 +315,15 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
 
     let mut edits = Vec::new();
     if let Some(token) = entry.get(TOKEN_VARIABLE) {
-        let name = token.as_str().ok_or(Left::NotText(TOKEN_VARIABLE))?.to_owned();
+        let name = token.as_str().ok_or_else(|| other_kind(TOKEN_VARIABLE, token, "a text"))?;
+        let name = name.to_owned();
         words.splice(1..1, ["--token-env".to_owned(), name.clone()]);
         let mut handed_on = Vec::new();
         match entry.get(HANDED_ON) {
             Some(Value::Array(_)) => {
                 edits.push(Edit::Prepend { key: HANDED_ON.to_owned(), words: vec![name] });
             }
-            Some(_) => return Err(Left::NotText(HANDED_ON)),
+            Some(other) => return Err(other_kind(HANDED_ON, other, "a list")),
             None => handed_on.push((HANDED_ON.to_owned(), vec![name].into())),
         }
         edits.push(Edit::replace(TOKEN_VARIABLE, handed_on));
@@ -250,7 +344,7 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
             let value = value.as_str().unwrap_or_default().to_owned();
             Edit::SetIn { key: "env".to_owned(), name, value }
         })),
-        Some(_) => return Err(Left::NotText("env")),
+        Some(other) => return Err(other_kind("env", other, "an object")),
         None if variables.is_empty() => {}
         None => server.push(("env".to_owned(), variables.into())),
     }
@@ -262,12 +356,11 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
 ///
 /// `programs` are names of this program that are not known by their look.
 /// `before` is the server as it was before it was wrapped, where that is known: it says under which
-/// keys its client has what the proxy has in its own way. Where it is not, headers go under
-/// `headers_key`.
+/// keys its client has what the proxy has in its own way. Where it is not, `client` says it.
 pub(crate) fn unwrap(
     entry: &Map<String, Value>,
     before: Option<&Map<String, Value>>,
-    headers_key: &'static str,
+    client: Client,
     programs: &[String],
 ) -> Option<Result<Vec<Edit>, Left>> {
     let call = Call::of(entry, programs).filter(|call| call.has_server)?;
@@ -298,15 +391,42 @@ pub(crate) fn unwrap(
         let known = before.and_then(|it| keys.iter().find(|&&key| it.contains_key(key)));
         (*known.unwrap_or(&usual)).to_owned()
     };
-    let mut server = vec![(key_of(&URL_KEYS, "url"), Value::from(url))];
+    if client == Client::ClaudeDesktop && before.is_none() {
+        return Some(Err(Left::NoAddresses));
+    }
+    let mut server = Vec::new();
     let mut edits = Vec::new();
+    let kind = before.and_then(|it| it.get("type")).and_then(Value::as_str);
     if entry.contains_key("type") {
-        let before = before.and_then(|it| it.get("type")).and_then(Value::as_str);
-        let kind = before.unwrap_or("http");
+        let kind = kind.unwrap_or("http");
         edits.push(Edit::replace("type", vec![("type".to_owned(), kind.into())]));
+    } else if client == Client::ClaudeCode && before.is_none() {
+        // Without it, an address is not looked at.
+        server.push(("type".to_owned(), "http".into()));
+    }
+    server.push((key_of(&URL_KEYS, client.url_key()), Value::from(url)));
+
+    let headers_key = key_of(&HEADER_KEYS, client.headers_key());
+    let beside = entry.get(&headers_key).and_then(Value::as_object);
+    let mut headers = beside.cloned().unwrap_or_default();
+    let mut own = vec![HEADERS, URL];
+    if let Some(lines) = variable(HEADERS) {
+        let lines = lines.lines().filter_map(|line| line.split_once(": "));
+        headers.extend(lines.map(|(name, it)| (name.to_owned(), it.into())));
     }
     if let Some(name) = option(&words, "--token-env") {
-        server.push((TOKEN_VARIABLE.to_owned(), name.into()));
+        let knows_names = client == Client::Codex;
+        match variable(name) {
+            _ if before.is_some_and(|it| it.contains_key(TOKEN_VARIABLE)) => {
+                server.push((TOKEN_VARIABLE.to_owned(), name.into()));
+            }
+            Some(token) => {
+                headers.insert("Authorization".to_owned(), format!("Bearer {token}").into());
+                own.push(name);
+            }
+            None if knows_names => server.push((TOKEN_VARIABLE.to_owned(), name.into())),
+            None => return Some(Err(Left::TokenElsewhere(name.to_owned()))),
+        }
         let handed_on = entry.get(HANDED_ON).and_then(Value::as_array);
         match handed_on.filter(|names| names.first().is_some_and(|first| first == name)) {
             Some(names) if names.len() == 1 => edits.push(Edit::replace(HANDED_ON, Vec::new())),
@@ -314,12 +434,14 @@ pub(crate) fn unwrap(
             None => {}
         }
     }
-    if let Some(lines) = variable(HEADERS) {
-        let headers = lines.lines().filter_map(|line| line.split_once(": "));
-        let headers: Map<_, _> = headers.map(|(name, it)| (name.to_owned(), it.into())).collect();
-        server.push((key_of(&HEADER_KEYS, headers_key), headers.into()));
+    if !headers.is_empty() || env.contains_key(HEADERS) {
+        server.push((headers_key, headers.into()));
     }
-    for name in [HEADERS, URL].into_iter().filter(|name| env.contains_key(*name)) {
+    // What stood there beside the command, where no client looks at it.
+    for (key, _) in server.iter().filter(|(key, _)| entry.contains_key(key)) {
+        edits.push(Edit::replace(key, Vec::new()));
+    }
+    for name in own.into_iter().filter(|name| env.contains_key(*name)) {
         edits.push(Edit::RemoveFrom { key: "env".to_owned(), name: name.to_owned() });
     }
     edits.push(Edit::replace("args", Vec::new()));
@@ -344,16 +466,12 @@ pub(crate) fn means_the_same(a: &Map<String, Value>, b: &Map<String, Value>) -> 
 /// How a server is started or reached, on one line, without the values of headers and variables, nor
 /// what may be a key in an address.
 pub(crate) fn summary(entry: &Map<String, Value>) -> String {
-    let quoted = |word: &str| match word.is_empty() || word.contains(char::is_whitespace) {
-        true => format!("{word:?}"),
-        false => word.to_owned(),
-    };
     let mut line = match (entry.get("command").and_then(Value::as_str), words(entry)) {
         (Some(command), args) => {
             let words = std::iter::once(command).chain(args.unwrap_or_default());
             words.map(quoted).collect::<Vec<_>>().join(" ")
         }
-        (None, _) => match text_under(entry, &URL_KEYS) {
+        (None, _) => match url_of(entry) {
             Some((_, url)) => public_part(url),
             None => String::new(),
         },
@@ -368,7 +486,23 @@ pub(crate) fn summary(entry: &Map<String, Value>) -> String {
     line
 }
 
+/// Whether a server that goes through the proxy calls it by that program with those options.
+fn is_called_by(entry: &Map<String, Value>, proxy: &Proxy) -> bool {
+    let words = words(entry).unwrap_or_default();
+    let own = words.split(|word| *word == "--").next().unwrap_or_default();
+    entry.get("command").is_some_and(|command| *command == proxy.program)
+        && proxy.options.chunks(2).all(|pair| match pair {
+            [name, value] => option(own, name) == Some(value),
+            _ => true,
+        })
+}
+
 impl Proxy {
+    fn line(&self) -> String {
+        let words = std::iter::once(self.program.clone()).chain(self.words());
+        words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+    }
+
     fn words(&self) -> Vec<String> {
         std::iter::once("mcp".to_owned()).chain(self.options.iter().cloned()).collect()
     }
@@ -424,6 +558,13 @@ impl Call {
     }
 }
 
+fn quoted(word: &str) -> String {
+    match word.is_empty() || word.contains(char::is_whitespace) {
+        true => format!("{word:?}"),
+        false => word.to_owned(),
+    }
+}
+
 /// Whether a program is overspill by its name, whatever version or ending is written behind it.
 fn is_overspill(program: &str) -> bool {
     // As Windows spells it, too.
@@ -442,11 +583,9 @@ fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     after.copied().or_else(joined)
 }
 
-fn text_under<'a>(
-    entry: &'a Map<String, Value>,
-    keys: &[&'static str],
-) -> Option<(&'static str, &'a str)> {
-    keys.iter().find_map(|&key| Some((key, entry.get(key)?.as_str()?)))
+/// The address of a server, and under which key it stands.
+fn url_of(entry: &Map<String, Value>) -> Option<(&'static str, &str)> {
+    URL_KEYS.iter().find_map(|&key| Some((key, entry.get(key)?.as_str()?)))
 }
 
 /// A query, a user, a variable that the client fills in or a part of the path that is no short word may
@@ -463,12 +602,28 @@ fn public_part(url: &str) -> String {
     }
 }
 
-/// Headers, one a line; nothing if one is no text or would not fit on its line.
-fn header_lines(headers: &Value) -> Option<String> {
-    let lines = headers.as_object()?.iter().map(|(name, value)| {
-        let line = format!("{name}: {}", value.as_str()?);
-        let fits = !line.contains(['\n', '\r']) && !name.contains(':');
-        fits.then_some(line)
+/// Headers, one a line.
+fn header_lines(key: &'static str, headers: &Value) -> Result<String, Left> {
+    let headers = headers.as_object().ok_or_else(|| other_kind(key, headers, "an object"))?;
+    let lines = headers.iter().map(|(name, value)| {
+        let line = format!("{name}: {}", value.as_str().ok_or(Left::NotText(key))?);
+        let has = match line.contains(['\n', '\r']) {
+            true => Some("a line break"),
+            false => name.contains(':').then_some("a colon in its name"),
+        };
+        has.map_or(Ok(line), |has| Err(Left::HeaderLine { name: name.clone(), has }))
     });
-    Some(lines.collect::<Option<Vec<_>>>()?.join("\n"))
+    Ok(lines.collect::<Result<Vec<_>, _>>()?.join("\n"))
+}
+
+fn other_kind(key: &'static str, value: &Value, wanted: &'static str) -> Left {
+    let is = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    };
+    Left::OtherKind { key, is, wanted }
 }

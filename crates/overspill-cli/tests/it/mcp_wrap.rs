@@ -102,6 +102,28 @@ fn a_copy_is_neither_overwritten_nor_removed_where_it_has_what_the_file_has_not(
 }
 
 #[test]
+fn a_copy_that_differs_is_put_aside_and_named() {
+    let bench = Bench::new();
+    let file = bench.write("mcp.json", CONFIG);
+    let aside = bench.path("mcp.json.before-overspill.1");
+    let older = |report: serde_json::Value| report["older_copies"].as_array().unwrap().len();
+    assert_eq!(older(bench.json(&[&WRAP[..], &["--json"]].concat())), 0);
+    fs::write(&file, fs::read_to_string(&file).unwrap().replacen("s3cret", "other", 1)).unwrap();
+    bench.stdout(&["mcp", "unwrap", "mcp.json"]);
+    assert!(!aside.exists());
+
+    let said = [bench.stdout(&WRAP), bench.stdout(&["mcp", "unwrap", "mcp.json"])];
+    assert_eq!(fs::read_to_string(&aside).unwrap(), CONFIG, "nothing is lost");
+    assert!(fs::read_to_string(&file).unwrap().contains("other"), "what was edited stays");
+    assert!(!bench.path("mcp.json.before-overspill").exists());
+    for said in said {
+        assert!(said.contains("older copy") && said.contains("before-overspill.1"), "{said}");
+    }
+    let report = bench.json(&["mcp", "unwrap", "mcp.json", "--json"]);
+    assert_eq!(report["older_copies"][0], aside.canonicalize().unwrap().to_str().unwrap());
+}
+
+#[test]
 fn what_was_behind_the_proxy_before_stays_there() {
     let bench = Bench::new();
     let own = r#"{"mcpServers": {"a": {"command": "overspill", "args": ["mcp", "--", "a"]}, "b": {"command": "b"}}}"#;
@@ -120,10 +142,37 @@ fn what_is_left_to_the_person_is_noted() {
         "desk": {"url": "https://desk.example/mcp"},
         "web": {"url": "https://web.example/mcp", "headers": {"X-Key": "k"}, "includeTools": ["a"]},
         "files": {"command": "files", "alwaysAllow": ["read"], "autoApprove": []},
-        "docs": {"command": "docs", "enabled_tools": ["a", "read_tool_result"]}
+        "docs": {"command": "docs", "enabled_tools": ["a", "read_tool_result"]},
+        "words": {"command": "npx -y server"}
     }}"#;
     bench.write("mcp.json", config);
     assert_picture!(bench.picture(&WRAP));
+}
+
+#[test]
+fn servers_are_named_one_by_one_or_with_commas() {
+    let bench = Bench::new();
+    let server = r#"{"command": "x"}"#;
+    let names = ["a", "b", "c", "d, e"];
+    let servers: Vec<_> = names.iter().map(|name| format!("{name:?}: {server}")).collect();
+    bench.write("mcp.json", format!("{{\"mcpServers\": {{{}}}}}", servers.join(", ")));
+    for (said, chosen) in [
+        (vec!["--only", "a,b"], vec!["a", "b"]),
+        (vec!["--only", "a, c", "--only", "d, e"], vec!["a", "c", "d, e"]),
+        (vec!["--except", "a,b"], vec!["c", "d, e"]),
+        (vec!["--except", "a", "--except", "b,d, e"], vec![]),
+    ] {
+        let by = [&WRAP[..], &["--json", "-n"], &said].concat();
+        if chosen.is_empty() {
+            let output = bench.output(&by);
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert!(error.contains("no server \"d\""), "{error}");
+            continue;
+        }
+        let report = bench.json(&by);
+        let rows = report["servers"].as_array().unwrap().iter();
+        assert_eq!(rows.map(|row| row["name"].as_str().unwrap()).collect::<Vec<_>>(), chosen);
+    }
 }
 
 #[test]
@@ -142,6 +191,27 @@ fn the_json_report_holds_no_secret() {
         }])
     );
     assert_eq!((&report["dry_run"], &report["changed"]), (&true.into(), &true.into()));
+}
+
+#[test]
+fn what_the_readme_shows_is_found_where_it_is_saved_as_it_is() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = fs::read_to_string(readme).unwrap();
+    let mut found = 0;
+    for (start, file) in [("```json\n", "mcp.json"), ("```toml\n", "config.toml")] {
+        let blocks = readme.split(start).skip(1).filter_map(|rest| rest.split("```").next());
+        for block in blocks.filter(|block| block.contains("\"overspill\"")) {
+            let bench = Bench::new();
+            bench.write(file, block);
+            let report =
+                bench.json(&["mcp", "wrap", "--program", "overspill", file, "-n", "--json"]);
+            for server in report["servers"].as_array().unwrap() {
+                assert_eq!(server["left"], "it goes through the proxy already");
+                found += 1;
+            }
+        }
+    }
+    assert_eq!(found, 4);
 }
 
 #[test]
