@@ -99,6 +99,8 @@ pub(crate) enum Left {
     ClientHeaders(&'static str),
     /// Its token is in a variable that the entry does not set, and the client reads no such name.
     TokenElsewhere(String),
+    /// Its env has what is the proxy's.
+    OwnVariable,
     /// The client reads no servers with an address from this file.
     NoAddresses,
 }
@@ -152,6 +154,11 @@ impl Display for Left {
                 f,
                 "its token is in the variable {name}, which its env does not set, and the client knows \
                  tokens by their value alone; put {name} there, or write the entry by hand"
+            ),
+            Self::OwnVariable => write!(
+                f,
+                "its env has {URL} or {HEADERS}, which are the proxy's own; take them out, or write the \
+                 entry by hand"
             ),
             Self::NoAddresses => f.write_str(
                 "the client reads no address from this file; add it under Settings, Connectors, and \
@@ -340,6 +347,9 @@ pub(crate) fn wrap(entry: &Map<String, Value>, proxy: &Proxy) -> Result<Vec<Edit
         }
     }
     match entry.get("env") {
+        Some(Value::Object(env)) if [URL, HEADERS].iter().any(|name| env.contains_key(*name)) => {
+            return Err(Left::OwnVariable);
+        }
         Some(Value::Object(_)) => edits.extend(variables.into_iter().map(|(name, value)| {
             let value = value.as_str().unwrap_or_default().to_owned();
             Edit::SetIn { key: "env".to_owned(), name, value }
@@ -542,7 +552,7 @@ impl Call {
         let (is_command, has_server_behind) = has_server(&words);
         let is_named = is_overspill(command) || programs.iter().any(|program| program == command);
         let has_variables = has_variable(URL) || has_variable(HEADERS);
-        if (is_named || has_variables) && words[..own].contains(&"mcp") {
+        if (is_named || has_variables) && is_mcp(&words[..own]) {
             let has_server = has_server_behind;
             return Some(Self { has_server, is_certain: true, is_launched: false });
         }
@@ -556,6 +566,24 @@ impl Call {
         let (_, has_server) = has_server(&words[launched..]);
         Some(Self { has_server, is_certain: true, is_launched: true })
     }
+}
+
+/// Whether words after the program's name are those of `overspill mcp`: before it there may be global
+/// options.
+fn is_mcp(words: &[&str]) -> bool {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "mcp" => return true,
+            "--json" => {}
+            "--config" | "--store" => {
+                words.next();
+            }
+            word if word.starts_with("--config=") || word.starts_with("--store=") => {}
+            _ => return false,
+        }
+    }
+    false
 }
 
 fn quoted(word: &str) -> String {
