@@ -31,8 +31,13 @@ pub(crate) fn parse() -> Cli {
         _ => Ok(cli),
     });
     parsed.unwrap_or_else(|mut error| {
-        let tip = forgotten_dashes(&words, &error).or_else(|| two_servers(&words, &error));
-        if let Some(tip) = tip {
+        let tip = two_servers(&words, &error)
+            .or_else(|| unknown_option(&words, &error))
+            .or_else(|| forgotten_dashes(&words, &error));
+        if let Some((kind, word)) = similar(&words, &error) {
+            error.remove(ContextKind::Suggested);
+            error.insert(kind, ContextValue::String(word));
+        } else if let Some(tip) = tip {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         }
         error.exit()
@@ -50,12 +55,76 @@ fn two_servers(words: &[String], error: &clap::Error) -> Option<String> {
     })
 }
 
+/// The command or the option of `mcp` that was meant.
+fn similar(words: &[String], error: &clap::Error) -> Option<(ContextKind, String)> {
+    let mut program = Cli::command();
+    program.build();
+    let invalid = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    if let Some(word) = invalid(ContextKind::InvalidSubcommand) {
+        let mut names = program.get_subcommands().map(clap::Command::get_name);
+        let meant = names.find(|name| is_slip_of(name, word))?;
+        return Some((ContextKind::SuggestedSubcommand, meant.to_owned()));
+    }
+    let word = invalid(ContextKind::InvalidArg).filter(|_| is_of_mcp(words, error))?;
+    let mcp = program.find_subcommand("mcp")?;
+    if !word.starts_with('-') {
+        let is_action = words.get(1).is_some_and(|it| it == word);
+        let mut names = mcp.get_subcommands().map(clap::Command::get_name);
+        let meant = names.find(|name| is_action && is_slip_of(name, word))?;
+        return Some((ContextKind::SuggestedSubcommand, meant.to_owned()));
+    }
+    let near = |long: &&str| is_slip_of(long, word.trim_start_matches('-'));
+    let known = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(known)) => Some(known.clone()),
+        _ => None,
+    };
+    let found =
+        || Some(format!("--{}", mcp.get_arguments().filter_map(|it| it.get_long()).find(near)?));
+    Some((ContextKind::SuggestedArg, known.or_else(found)?))
+}
+
+/// Whether one word has the other's letters in another order, or but for one.
+fn is_slip_of(meant: &str, word: &str) -> bool {
+    let mut left: Vec<char> = word.chars().collect();
+    let mut missing = 0;
+    for letter in meant.chars() {
+        match left.iter().position(|it| *it == letter) {
+            Some(at) => drop(left.swap_remove(at)),
+            None => missing += 1,
+        }
+    }
+    missing + left.len() <= 1
+}
+
+/// Whether `mcp` itself was given a word that it does not know.
+fn is_of_mcp(words: &[String], error: &clap::Error) -> bool {
+    let is_action = words.get(1).is_some_and(|it| it == "wrap" || it == "unwrap");
+    let is_mcp = words.first().is_some_and(|it| it == "mcp");
+    error.kind() == ErrorKind::UnknownArgument && is_mcp && !is_action
+}
+
+/// What to say where `mcp` is given an option that it has not, and nothing like it.
+fn unknown_option(words: &[String], error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if !is_of_mcp(words, error) || !word.starts_with('-') {
+        return None;
+    }
+    let is_header = ["-H", "--header", "--headers"].contains(&word.as_str());
+    Some(match is_header {
+        true => "headers are given in OVERSPILL_MCP_HEADERS, one `Name: value` a line".to_owned(),
+        false => format!(
+            "an option of the server's own stands behind its command: overspill mcp -- COMMAND {word}"
+        ),
+    })
+}
+
 /// What to say where a server's command stands behind `mcp` without `--`.
 fn forgotten_dashes(words: &[String], error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
-    let is_action = || words.get(1).is_some_and(|it| it == "wrap" || it == "unwrap");
-    let is_mcp = words.first()? == "mcp" && !is_action() && words.iter().all(|it| it != "--");
-    if error.kind() != ErrorKind::UnknownArgument || !is_mcp || word.starts_with('-') {
+    if !is_of_mcp(words, error) || words.iter().any(|it| it == "--") || word.starts_with('-') {
         return None;
     }
     let (options, command) = words.split_at(words.iter().position(|it| it == word)?);
@@ -458,14 +527,17 @@ Examples:
   the servers of a file as one, or one of them
     overspill mcp --config ~/.config/overspill/overspill.toml
     overspill mcp --config ~/.config/overspill/overspill.toml --server tickets
-  offered over HTTP itself, at http://127.0.0.1:8931/mcp
+  offered over HTTP itself, at http://127.0.0.1:8931/mcp; to others, at http://box.lan:8931/mcp
     overspill mcp --listen 8931 -- my-server
+    overspill mcp --listen 0.0.0.0:8931 --listen-token-env TOK --host box.lan -- my-server
   in a client
     claude mcp add files -- overspill mcp -- npx -y @modelcontextprotocol/server-filesystem /srv
     overspill mcp wrap .mcp.json
 
 OVERSPILL_MCP_URL is a url that may hold a key, and OVERSPILL_MCP_HEADERS the headers that are sent \
-to it, one `Name: value` a line; a server that is started finds neither. What goes wrong is said on \
+to it, one `Name: value` a line; a server that is started finds neither. What --listen allows besides, \
+hosts, max_body and max_sessions, stands under [mcp.listen] in overspill.toml; which servers and tools \
+are given what is stored is said by the user's own file, or one that is named. What goes wrong is said on \
 standard error. It ends when its input does, or on a signal, and ends its servers before."
 )]
 pub(crate) struct Mcp {
@@ -487,6 +559,10 @@ pub(crate) struct Mcp {
     /// The environment variable with the bearer token that clients must send
     #[arg(long, value_name = "NAME", requires = "listen")]
     pub(crate) listen_token_env: Option<String>,
+    /// A name by which clients reach it from elsewhere, as they have it in the address; can be given
+    /// several times, and stands beside hosts under [mcp.listen]
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub(crate) host: Vec<String>,
     #[command(flatten)]
     pub(crate) policy: Policy,
     /// The server's command and its arguments

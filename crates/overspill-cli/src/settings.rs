@@ -1,6 +1,8 @@
 //! What the flags, the environment and the file come to. Nothing else asks the
 //! environment, but for what concerns colours.
 
+mod project;
+
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
@@ -16,6 +18,7 @@ use overspill::summary::{ModelName, NoModel, PromptedSummarizer, SummaryError, T
 use overspill::{BoxFuture, Summarizer, Summary, ToolOutputLimits};
 use overspill_model::HttpModel;
 use overspill_store::{LocalStore, MemoryStore};
+pub(crate) use project::ServerFiles;
 
 use crate::cli;
 use crate::failure::{Failure, USAGE};
@@ -28,6 +31,8 @@ const FILE: &str = "overspill.toml";
 /// The run that handles begin with when nobody names one. It is always the same, so that the same
 /// output of the same command gives the same handle.
 const RUN: &str = "cli";
+
+const ONLY_A_SHELL: &str = "only a shell reads ~; write the whole path";
 
 const NOT_OF_A_PROJECT: &str = "[retention] of a project's file does not count for a store that \
     other projects use too; name a store of its own under [store], or move it to the file in the \
@@ -131,7 +136,10 @@ impl Settings {
             None => find_file(common),
         };
         let (mut config, file) = match found {
-            Some(file) => read_file(file)?,
+            Some(FoundFile { path, origin }) => {
+                let (config, file) = read_file(path, origin)?;
+                (config, Some(file))
+            }
             None => (Config::default(), None),
         };
 
@@ -183,13 +191,11 @@ impl Settings {
     /// and nobody's checkout deletes what other projects stored.
     pub(crate) fn retention(&self) -> Result<Retention, &'static str> {
         let retention = self.config.retention;
-        let found = self.file.as_ref().map(|file| file.origin);
-        let in_project = matches!(found, Some(Origin::CurrentFolder | Origin::FolderAbove));
         let of_file = match &self.store {
             StoreRoot::At(path, Origin::File) => !is_shared(path),
             _ => false,
         };
-        if in_project && !of_file && !retention.is_forever() {
+        if self.is_of_project() && !of_file && !retention.is_forever() {
             return Err(NOT_OF_A_PROJECT);
         }
         Ok(retention)
@@ -228,10 +234,7 @@ impl Settings {
 
     /// The model that writes summaries: the one the file names, else the run's own.
     pub(crate) fn model(&self, of_run: Option<&ModelName>) -> Result<HttpModel, Failure> {
-        let is_own_file = self
-            .file
-            .as_ref()
-            .is_none_or(|file| !matches!(file.origin, Origin::CurrentFolder | Origin::FolderAbove));
+        let is_own_file = !self.is_of_project();
         let choice = Choice { named: self.config.model.as_ref(), of_run, is_own_file };
         choice.model(text_variable)
     }
@@ -353,33 +356,44 @@ fn find_file(common: &cli::Common) -> Option<FoundFile> {
         let origin = Origin::Environment("OVERSPILL_CONFIG");
         return Some(FoundFile { path: path.into(), origin });
     }
+    let users = user_file();
+    // The user's own is that wherever one stands.
+    let found = |path: PathBuf, origin| match &users {
+        Some(users) if real(&path) == real(users) => FoundFile { path, origin: Origin::UserFolder },
+        _ => FoundFile { path, origin },
+    };
     if Path::new(FILE).exists() {
-        return Some(FoundFile { path: FILE.into(), origin: Origin::CurrentFolder });
+        return Some(found(FILE.into(), Origin::CurrentFolder));
     }
     let here = env::current_dir().ok();
     let above = here.iter().flat_map(|folder| folder.ancestors().skip(1));
     if let Some(path) = above.map(|folder| folder.join(FILE)).find(|path| path.exists()) {
-        return Some(FoundFile { path, origin: Origin::FolderAbove });
+        return Some(found(path, Origin::FolderAbove));
     }
-    let path = user_folder("XDG_CONFIG_HOME", ".config")?.join(FILE);
+    let path = users?;
     path.exists().then_some(FoundFile { path, origin: Origin::UserFolder })
 }
 
-fn read_file(file: FoundFile) -> Result<(Config, Option<FoundFile>), SettingsError> {
-    let name = file.path.display().to_string();
-    let text = fs::read_to_string(&file.path).map_err(|error| {
+/// Where the user's own file is, if there is one.
+fn user_file() -> Option<PathBuf> {
+    Some(user_folder("XDG_CONFIG_HOME", ".config")?.join(FILE))
+}
+
+fn read_file(path: PathBuf, origin: Origin) -> Result<(Config, FoundFile), SettingsError> {
+    let name = path.display().to_string();
+    let text = fs::read_to_string(&path).map_err(|error| {
         let missing = error.kind() == io::ErrorKind::NotFound;
         let failure = Failure::from(error)
-            .context(format!("cannot read the configuration file {name} ({})", file.origin))
+            .context(format!("cannot read the configuration file {name} ({origin})"))
             .with_status(USAGE);
-        if missing {
-            failure.hint("name one that exists, or none for the defaults")
-        } else {
-            failure
+        match missing {
+            true if path.starts_with("~") => failure.hint(ONLY_A_SHELL),
+            true => failure.hint("name one that exists, or none for the defaults"),
+            false => failure,
         }
     })?;
     let config = Config::parse(&name, &text).map_err(SettingsError::File)?;
-    Ok((config, Some(file)))
+    Ok((config, FoundFile { path, origin }))
 }
 
 fn store_root(common: &cli::Common, config: &Config, file: Option<&FoundFile>) -> StoreRoot {
@@ -411,8 +425,12 @@ fn store_root(common: &cli::Common, config: &Config, file: Option<&FoundFile>) -
 /// Whether a folder is the store that all projects share, by whatever name.
 fn is_shared(store: &Path) -> bool {
     let shared = user_folder("XDG_DATA_HOME", ".local/share");
-    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     shared.is_some_and(|shared| real(&shared) == real(store))
+}
+
+/// A path without links, where it leads somewhere.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Overspill's part of a folder of the user's: the one an XDG variable names, else its usual place
@@ -439,8 +457,11 @@ pub(crate) fn secret_variable(name: &str) -> Result<String, Failure> {
     match variable(name).map(OsString::into_string) {
         Some(Ok(secret)) => Ok(secret),
         Some(Err(_)) => Err(Failure::usage(format!("{name} is not UTF-8"))),
-        None => Err(Failure::usage(format!("{name} is not set"))
-            .hint(format!("put the token into the environment variable {name}"))),
+        None => {
+            let what = if env::var_os(name).is_some() { "is empty" } else { "is not set" };
+            Err(Failure::usage(format!("{name} {what}"))
+                .hint(format!("put the token into the environment variable {name}")))
+        }
     }
 }
 

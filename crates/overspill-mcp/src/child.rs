@@ -75,7 +75,7 @@ impl Keeper {
                     End::Closing => return,
                     End::Gone(why) => why,
                 },
-                Err(error) => format!("{} cannot be started: {error}", self.name),
+                Err(why) => why,
             };
             // What waits here was asked of the server that is gone.
             while let Ok((waiting, _)) = self.queue.try_recv() {
@@ -126,9 +126,14 @@ impl Keeper {
         }
     }
 
-    fn start(&self) -> std::io::Result<Child> {
-        let Transport::Command { command, args, env, cwd } = &self.transport else {
-            return Err(std::io::Error::other("it is no program"));
+    /// Starts the server, or says why it cannot be.
+    fn start(&self) -> Result<Child, String> {
+        let (command, args, env, cwd) = match &self.transport {
+            Transport::Command { command, args, env, cwd } => (command, args, env, cwd),
+            Transport::Unavailable { why } => {
+                return Err(format!("{} is left out: {why}", self.name));
+            }
+            Transport::Http { .. } => return Err(format!("{} is no program", self.name)),
         };
         let mut program = Command::new(command);
         for name in self.hidden.iter() {
@@ -146,7 +151,10 @@ impl Keeper {
         if let Some(cwd) = cwd {
             program.current_dir(cwd);
         }
-        program.spawn().map_err(|error| explain(&error, command, cwd.as_deref(), &self.name))
+        program.spawn().map_err(|error| {
+            let why = explain(&error, command, cwd.as_deref(), &self.name);
+            format!("{} cannot be started: {why}", self.name)
+        })
     }
 
     async fn serve(&mut self, mut child: Child, again: bool) -> End {
@@ -393,24 +401,27 @@ fn describe(name: &str, status: Option<std::process::ExitStatus>) -> String {
     }
 }
 
-fn explain(
-    error: &std::io::Error,
-    command: &Path,
-    cwd: Option<&Path>,
-    name: &str,
-) -> std::io::Error {
+/// What a system's error does not say: what of the server is meant, and what can be done.
+fn explain(error: &std::io::Error, command: &Path, cwd: Option<&Path>, name: &str) -> String {
+    const ONLY_A_SHELL: &str = "only a shell reads ~ and variables; write the whole path";
+    let is_for_a_shell = |path: &Path| path.to_string_lossy().starts_with(['~', '$']);
     if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
-        let text = format!("its folder, {}, is not there; hint: correct its cwd", cwd.display());
-        return std::io::Error::new(error.kind(), text);
+        let hint = if is_for_a_shell(cwd) { ONLY_A_SHELL } else { "correct its cwd" };
+        return format!("its folder, {}, is not there; hint: {hint}", cwd.display());
     }
     let hint = match error.kind() {
-        std::io::ErrorKind::NotFound => "; hint: check its name and PATH",
-        std::io::ErrorKind::PermissionDenied => "; hint: make it executable",
+        std::io::ErrorKind::NotFound if is_for_a_shell(command) => ONLY_A_SHELL,
+        std::io::ErrorKind::NotFound if command.to_string_lossy().contains(char::is_whitespace) => {
+            "give its arguments as words of their own behind it (args in overspill.toml), not in \
+             one with its name"
+        }
+        std::io::ErrorKind::NotFound => "check its name and PATH",
+        std::io::ErrorKind::PermissionDenied => "make it executable",
         _ => "",
     };
-    let text = match command.as_os_str() == name {
+    let hint = if hint.is_empty() { String::new() } else { format!("; hint: {hint}") };
+    match command.as_os_str() == name {
         true => format!("{error}{hint}"),
         false => format!("{}: {error}{hint}", command.display()),
-    };
-    std::io::Error::new(error.kind(), text)
+    }
 }

@@ -354,7 +354,11 @@ impl Connector {
             text.push_str(&format!(": {error}"));
             cause = error.source();
         }
-        if error.is_connect() {
+        if text.contains("InvalidContentType") {
+            text.push_str(
+                "; hint: what listens there speaks no TLS; perhaps its address is http://",
+            );
+        } else if error.is_connect() {
             text.push_str("; hint: look whether it runs there and the address is right");
         }
         text
@@ -436,7 +440,7 @@ impl Connector {
             Err(why) => Err(why),
         };
         if let Err(why) = answered {
-            self.session.log().say(&why);
+            self.session.tell_failure(self.server, &why);
             self.session.not_sent(self.server, message.text(), &why).await;
         }
     }

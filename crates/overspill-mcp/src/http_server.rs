@@ -5,7 +5,7 @@
     reason = "what a request is refused with is a response, made once and sent"
 )]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +56,9 @@ const SWEEP: Duration = Duration::from_secs(60);
 /// How long a client may send nothing of a request that it has begun.
 const BODY: Duration = Duration::from_secs(30);
 
+/// Names of other hosts that are told of; whoever asks under ever new ones fills no log.
+const TOLD: usize = 100;
+
 /// What holds for whoever connects.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -91,6 +94,8 @@ struct Front {
     guests: Mutex<HashMap<String, Arc<Guest>>>,
     /// The session of all messages that stand for themselves; it is opened with the first.
     everybody: Mutex<Option<Arc<Guest>>>,
+    /// The names of other hosts under which it was called, each told of once.
+    told: Mutex<HashSet<String>>,
 }
 
 impl Proxy {
@@ -113,6 +118,7 @@ impl Proxy {
             address,
             guests: Mutex::default(),
             everybody: Mutex::default(),
+            told: Mutex::default(),
         });
         let routes = axum::Router::new()
             .route("/", any(serve))
@@ -171,6 +177,18 @@ impl Front {
         is_loopback || name == own || listed
     }
 
+    /// Says once under which name somebody was refused.
+    fn tell_of_other(&self, header: &str, name: &str) {
+        let what = format!("a client was refused, since its {header} is {name:?}");
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() < TOLD && told.insert(what.clone()) {
+            self.proxy.log.say(&format!(
+                "{what}; hint: if that is a name of this proxy, give it with --host, or under hosts in \
+                 [mcp.listen] of overspill.toml"
+            ));
+        }
+    }
+
     /// Refuses what a page in a browser sends through a name that leads here, and who has no token.
     fn check(&self, headers: &HeaderMap) -> Result<(), Response> {
         let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
@@ -178,13 +196,16 @@ impl Front {
         // Of several, somebody in between may have looked at another.
         let hosts = all(HOST);
         if hosts.len() != 1 || !hosts.iter().all(|host| self.is_own_name(host)) {
+            self.tell_of_other("Host", &hosts.join(", "));
             let what = "The Host header names another host; list it under hosts in [mcp.listen]";
             return Err(refusal(StatusCode::FORBIDDEN, what));
         }
         let authority = |origin: &String| {
             origin.split_once("://").map(|(_, authority)| authority.to_owned()).unwrap_or_default()
         };
-        if !all(ORIGIN).iter().all(|origin| self.is_own_name(&authority(origin))) {
+        let origins = all(ORIGIN);
+        if !origins.iter().all(|origin| self.is_own_name(&authority(origin))) {
+            self.tell_of_other("Origin", &origins.join(", "));
             let what = "The Origin is not allowed; list its host under hosts in [mcp.listen]";
             return Err(refusal(StatusCode::FORBIDDEN, what));
         }

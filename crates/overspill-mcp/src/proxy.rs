@@ -184,7 +184,7 @@ impl Proxy {
             let (session, name, transport) =
                 (Arc::clone(&session), of.name.clone(), of.transport.clone());
             match transport {
-                Transport::Command { .. } => {
+                Transport::Command { .. } | Transport::Unavailable { .. } => {
                     let hidden = Arc::clone(&self.hidden);
                     let (held, initialize) = (None, None);
                     let keeper = Keeper {

@@ -178,6 +178,8 @@ pub(crate) struct Router {
     is_shared: bool,
     /// What was said of servers together, so that it is said once.
     told: HashSet<(Odd, usize, usize)>,
+    /// What each server failed with that did, so that the same is said once.
+    failed: HashMap<usize, String>,
     /// What is to be said with the list that is put together.
     notes: Vec<String>,
 }
@@ -216,6 +218,7 @@ impl Router {
             shelf: Shelf::default(),
             is_shared,
             told: HashSet::new(),
+            failed: HashMap::new(),
             notes: Vec::new(),
         }
     }
@@ -293,8 +296,23 @@ impl Router {
         match message.kind().clone() {
             Kind::Request { id, .. } => self.ask(server, id, message, related),
             Kind::Notification { method } => self.told(server, &method, message, related),
-            Kind::Response { id } => self.response(server, id, message),
+            Kind::Response { id } => {
+                if message.result().is_some() {
+                    self.failed.remove(&server);
+                }
+                self.response(server, id, message)
+            }
         }
+    }
+
+    /// Whether a server failed with something else before, or with nothing since it last answered.
+    pub(crate) fn is_news(&mut self, server: usize, why: &str) -> bool {
+        // More may be said behind it, such as when the server is tried again.
+        let is_known = self.failed.get(&server).is_some_and(|known| why.starts_with(known));
+        if !is_known {
+            self.failed.insert(server, why.to_owned());
+        }
+        !is_known
     }
 
     /// Answers everything a server was asked, which is gone.

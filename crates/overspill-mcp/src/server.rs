@@ -35,6 +35,12 @@ pub enum Transport {
         /// Other headers it is sent.
         headers: Vec<(String, Secret)>,
     },
+    /// A server that cannot be asked, such as one whose token is not there: the others are served
+    /// without it, and what it is asked is answered with why.
+    Unavailable {
+        /// Why, and what can be done about it.
+        why: String,
+    },
 }
 
 impl Transport {

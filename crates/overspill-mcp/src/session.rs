@@ -125,7 +125,7 @@ impl Session {
             match message {
                 Ok(message) => self.client_sent(message).await,
                 Err(error) => {
-                    self.log.say(&format!("the client sent something that is skipped: {error}"));
+                    self.log.say(&format!("the client sent something that is refused: {error}"));
                     self.say(error.answer()).await;
                 }
             }
@@ -209,7 +209,7 @@ impl Session {
                 self.respond(id.clone(), text).await;
             }
             _ => {
-                self.log.say("the client sent something that is skipped: it is not UTF-8");
+                self.log.say("the client sent something that is refused: it is not UTF-8");
                 self.say(refused("null", &error(NOT_JSON, "It is not UTF-8, as JSON must be")))
                     .await;
             }
@@ -268,9 +268,16 @@ impl Session {
         self.perform(effects).await;
     }
 
+    /// Tells of what a server failed with, unless it did so the last time.
+    pub(crate) fn tell_failure(&self, server: usize, why: &str) {
+        if self.router().is_news(server, why) {
+            self.log.say(why);
+        }
+    }
+
     /// Everything a server was asked is answered: it is gone.
     pub(crate) async fn server_gone(self: &Arc<Self>, server: usize, why: &str) {
-        self.log.say(why);
+        self.tell_failure(server, why);
         let effects = self.router().server_gone(server, why);
         self.perform(effects).await;
     }

@@ -79,6 +79,10 @@ fn text(settings: &Settings) -> String {
     for note in notes(settings) {
         text.push_str(&format!("# note: {}\n", note.replace('\n', "\n#   ")));
     }
+    let config = &settings.config;
+    if config.bands == config.preset.bands(&config.unit) {
+        text.push_str("# bands: the preset's; behind `overspill mcp` they truncate nothing\n");
+    }
     format!("{text}\n{}", settings.config)
 }
 
@@ -90,6 +94,12 @@ fn notes(settings: &Settings) -> Vec<String> {
     }
     if let Err(why) = settings.retention() {
         notes.push(why.to_owned());
+    }
+    if let Some(keys) = settings.unheeded().keys(true) {
+        notes.push(format!(
+            "{keys} of a project's file do not count for `overspill mcp`; name the file with --config, \
+             or move them to the file in the user's configuration folder"
+        ));
     }
     if summarizes(&settings.config)
         && let Err(failure) = settings.model(None)

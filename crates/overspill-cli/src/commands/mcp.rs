@@ -5,15 +5,16 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use overspill::config::{McpServer, McpTransport};
+use overspill::config::{McpListen, McpServer, McpTransport};
 use overspill::{Action, Bands, Config};
 use overspill_mcp::{
     CancellationToken, Listen, Log, Options, Proxy, Secret, Server, Transport, shown,
 };
+use tokio::net::TcpListener;
 
 use crate::cli;
 use crate::failure::{Failure, USAGE};
-use crate::settings::{Origin, Settings, secret_variable};
+use crate::settings::{ServerFiles, Settings, secret_variable};
 use crate::signals::{Handled, Interrupt, Signals};
 use crate::wrap::{HEADERS, URL};
 
@@ -31,14 +32,26 @@ pub(crate) fn mcp(common: &cli::Common, args: &cli::Mcp) -> Result<u8, Failure> 
 }
 
 fn stand_between(common: &cli::Common, args: &cli::Mcp, log: &Log) -> Result<u8, Failure> {
-    let settings = Settings::load(common, &args.policy, None)?;
+    let mut settings = Settings::load(common, &args.policy, None)?;
+    let files = settings.take_users_servers()?;
+    let servers = servers(args, &settings, &files)?;
+    for why in no_effect(args) {
+        say(log, "warning", &Failure::new(why));
+    }
+    let is_of_files = args.command.is_empty() && url(args).is_none();
+    if let (Some(keys), Some(project)) = (files.unheeded.keys(is_of_files), &files.projects) {
+        let project = project.display();
+        let what = format!("{keys} of {project} do not count, since nobody named that file");
+        let hint = format!("if you trust it, name it: --config {project}");
+        say(log, "warning", &Failure::new(what).hint(hint));
+    }
     let (store, warning) = settings.store_or_closed();
     if let Some(warning) = warning {
         say(log, "warning", &warning.context("nothing can be stored"));
     }
     let interrupt = Interrupt::default();
     let mut options = Options::new(settings.config.clone(), store);
-    options.servers = servers(args, &settings)?;
+    options.servers = servers;
     options.run = settings.said_run().unwrap_or(RUN).to_owned();
     options.hidden_variables = hidden_variables(args, &settings);
     options.log = log.clone();
@@ -65,14 +78,16 @@ fn stand_between(common: &cli::Common, args: &cli::Mcp, log: &Log) -> Result<u8,
     })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = match args.listen {
-        Some(address) => runtime.block_on(listen(&proxy, args, &settings, log, address, closing)),
-        None => runtime
-            .block_on(proxy.serve(tokio::io::stdin(), tokio::io::stdout(), closing))
-            .map_err(Failure::from),
+        Some(address) => {
+            let (listener, listen) =
+                runtime.block_on(listener(args, &settings.config.mcp.listen, log, address))?;
+            runtime.block_on(proxy.serve_http(listener, listen, closing))
+        }
+        None => runtime.block_on(proxy.serve(tokio::io::stdin(), tokio::io::stdout(), closing)),
     };
     // Whoever still reads standard input is not waited for.
     runtime.shutdown_timeout(Duration::from_millis(100));
-    Ok(match served {
+    Ok(match served.map_err(Failure::from) {
         Ok(()) => 0,
         Err(failure) => {
             say(log, "error", &failure);
@@ -81,12 +96,9 @@ fn stand_between(common: &cli::Common, args: &cli::Mcp, log: &Log) -> Result<u8,
     })
 }
 
-/// Says it as everything else that the proxy says: whoever reads it is not waited for.
+/// Says it as everything else that the proxy says: on one line, and whoever reads it is not waited for.
 fn say(log: &Log, kind: &str, failure: &Failure) {
-    let text = failure.to_string();
-    let mut lines = text.lines();
-    log.say(&format!("{kind}: {}", lines.next().unwrap_or_default()));
-    lines.for_each(|hint| log.say(hint));
+    log.say(&format!("{kind}: {}", failure.to_string().replace('\n', "; ")));
 }
 
 /// Whether the policy asks a model.
@@ -110,15 +122,13 @@ fn hidden_variables(args: &cli::Mcp, settings: &Settings) -> Vec<String> {
     own.into_iter().chain(said).chain(config.mcp.servers.iter().filter_map(of_server)).collect()
 }
 
-async fn listen(
-    proxy: &Proxy,
+/// Where clients connect, and who may.
+async fn listener(
     args: &cli::Mcp,
-    settings: &Settings,
+    config: &McpListen,
     log: &Log,
     address: SocketAddr,
-    closing: CancellationToken,
-) -> Result<(), Failure> {
-    let config = &settings.config.mcp.listen;
+) -> Result<(TcpListener, Listen), Failure> {
     let token_env = args.listen_token_env.as_ref().or(config.token_env.as_ref());
     let token = token_env.map(|name| secret_variable(name)).transpose()?.map(Secret::new);
     if token.is_none() && !address.ip().is_loopback() {
@@ -127,7 +137,7 @@ async fn listen(
         ))
         .hint("name the variable that holds one with --listen-token-env, or listen on 127.0.0.1"));
     }
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(|error| {
+    let listener = TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => "choose another port; 0 takes a free one",
             _ => "choose an address of this machine, and a port above 1023",
@@ -135,62 +145,140 @@ async fn listen(
         Failure::from(error).context(format!("cannot listen on {address}")).hint(hint)
     })?;
     log.say(&format!("listening on http://{}/mcp", listener.local_addr()?));
-    Ok(proxy.serve_http(listener, Listen::new(config, token), closing).await?)
+    let mut listen = Listen::new(config, token);
+    listen.hosts.extend(args.host.iter().cloned());
+    // An address that stands for all is no name that anybody calls.
+    if address.ip().is_unspecified() && listen.hosts.is_empty() {
+        log.say(
+            "others reach it only by the names that --host gives, or hosts under [mcp.listen] of \
+             overspill.toml, and there are none",
+        );
+    }
+    Ok((listener, listen))
+}
+
+/// The address that the command line or the environment names, where nothing else names a server.
+fn url(args: &cli::Mcp) -> Option<String> {
+    let of_environment = || std::env::var(URL).ok().filter(|url| !url.is_empty());
+    let is_free = args.command.is_empty() && args.server.is_empty();
+    args.url.clone().or_else(|| is_free.then(of_environment).flatten())
+}
+
+/// What the environment says to no effect.
+fn no_effect(args: &cli::Mcp) -> Vec<String> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let mut warnings = Vec::new();
+    let beside = match () {
+        () if args.url.is_some() => Some("--url"),
+        () if !args.command.is_empty() => Some("a command"),
+        () if !args.server.is_empty() => Some("--server"),
+        () => None,
+    };
+    if let (Some(beside), Some(_)) = (beside, set(URL)) {
+        warnings.push(format!("{URL} does not count beside {beside}"));
+    }
+    if let Some(headers) = set(HEADERS) {
+        if url(args).is_none() {
+            warnings.push(format!("{HEADERS} is sent to nobody: it is for --url and {URL} alone"));
+        }
+        for name in headers.lines().filter(|line| line.contains("${")) {
+            let name = name.split(':').next().unwrap_or_default().trim();
+            warnings.push(format!(
+                "the header {name} is sent with ${{…}} in it as it stands, since nothing is filled in \
+                 here; hint: write the value itself, or let a shell or the client fill it in"
+            ));
+        }
+    }
+    warnings
 }
 
 /// The one server that the command line or the environment names, else those of the file.
-fn servers(args: &cli::Mcp, settings: &Settings) -> Result<Vec<Server>, Failure> {
-    let configured = &settings.config.mcp.servers;
-    let url = match &args.url {
-        Some(url) => Some(url.clone()),
-        None if args.command.is_empty() => std::env::var(URL).ok().filter(|url| !url.is_empty()),
-        None => None,
-    };
+fn servers(
+    args: &cli::Mcp,
+    settings: &Settings,
+    files: &ServerFiles,
+) -> Result<Vec<Server>, Failure> {
     if let Some((program, rest)) = args.command.split_first() {
         let transport = Transport::command(program, rest);
         let name = PathBuf::from(program);
         let name = name.file_name().map_or_else(|| program.clone(), OsString::from);
         return Ok(vec![Server { name: name.to_string_lossy().into_owned(), transport }]);
     }
-    if let Some(url) = url {
+    if let Some(url) = url(args) {
         let token = args.token_env.as_ref().map(|name| secret_variable(name)).transpose()?;
         let headers = headers(&std::env::var(HEADERS).unwrap_or_default())?;
         let token = token.map(Secret::new);
         let name = shown(&url);
         return Ok(vec![Server { name, transport: Transport::Http { url, token, headers } }]);
     }
-    let found_in_project = settings
-        .file
-        .as_ref()
-        .filter(|file| matches!(file.origin, Origin::CurrentFolder | Origin::FolderAbove));
-    if let Some(file) = found_in_project.filter(|_| !configured.is_empty()) {
-        let file = file.path.display();
-        return Err(Failure::usage(format!("{file} names servers, but nobody named that file"))
-            .hint(format!("if you trust it, say so: overspill mcp --config {file}")));
+    if args.token_env.is_some() {
+        return Err(Failure::usage("--token-env is for --url, and no address is given")
+            .hint("a server of overspill.toml names its own variable, with token_env"));
     }
-    let wanted = |server: &&McpServer| args.server.is_empty() || args.server.contains(&server.name);
-    if let Some(name) =
-        args.server.iter().find(|name| configured.iter().all(|server| server.name != **name))
-    {
-        return Err(Failure::usage(format!("there is no server named {name:?}")).hint(
-            match &settings.file {
-                Some(file) if !configured.is_empty() => {
-                    let names = configured.iter().map(|server| server.name.as_str());
-                    let names = names.collect::<Vec<_>>().join(", ");
-                    format!("{} has {names}", file.path.display())
-                }
-                Some(file) => {
-                    format!("{} has no [mcp.servers]; write it there", file.path.display())
-                }
-                None => "there is no overspill.toml; name one with --config".to_owned(),
-            },
-        ));
+    let configured = &settings.config.mcp.servers;
+    if configured.is_empty() {
+        return Err(nobody(files));
     }
-    configured.iter().filter(wanted).map(server).collect()
+    let is_there = |name: &&String| configured.iter().any(|server| server.name == **name);
+    if let Some(name) = args.server.iter().find(|name| !is_there(name)) {
+        let names = configured.iter().map(|server| server.name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        let file = files.counts.as_ref().map_or_else(String::new, |it| it.display().to_string());
+        return Err(Failure::usage(format!("there is no server named {name:?}"))
+            .hint(format!("{file} has {names}")));
+    }
+    let is_wanted =
+        |server: &&McpServer| args.server.is_empty() || args.server.contains(&server.name);
+    let wanted: Vec<&McpServer> = configured.iter().filter(is_wanted).collect();
+    let made = wanted.iter().map(|server| (server, transport(&server.transport)));
+    let made: Vec<_> = made.collect();
+    // Where some can be asked, they are not left without the others' tokens.
+    let is_any = made.iter().any(|(_, transport)| transport.is_ok());
+    let server = |(of, transport): (&&McpServer, Result<Transport, Failure>)| {
+        let transport = match transport {
+            Ok(transport) => transport,
+            Err(failure) if is_any => {
+                Transport::Unavailable { why: failure.to_string().replace('\n', "; ") }
+            }
+            Err(failure) => {
+                return Err(failure.context(format!("the server {} cannot be asked", of.name)));
+            }
+        };
+        Ok(Server { name: of.name.clone(), transport })
+    };
+    made.into_iter().map(server).collect()
 }
 
-fn server(of: &McpServer) -> Result<Server, Failure> {
-    let transport = match &of.transport {
+/// What to say where no file that counts names a server.
+fn nobody(files: &ServerFiles) -> Failure {
+    if let (true, Some(project)) = (files.unheeded.servers, &files.projects) {
+        let project = project.display();
+        let of_user = match &files.users {
+            Some(file) => format!("; your own servers belong into {}", file.display()),
+            None => String::new(),
+        };
+        return Failure::usage(format!("{project} names servers, but nobody named that file"))
+            .hint(format!("if you trust it, say so: overspill mcp --config {project}{of_user}"));
+    }
+    let looked = match (&files.counts, &files.users, &files.projects) {
+        (Some(file), ..) => format!("{} has no [mcp.servers]", file.display()),
+        (None, Some(file), _) => format!("{} is not there", file.display()),
+        (None, None, _) => "there is no overspill.toml".to_owned(),
+    };
+    let not_of_project = match &files.projects {
+        Some(file) => format!(", and {} is a project's, which may name none", file.display()),
+        None => String::new(),
+    };
+    let write = match files.counts.as_ref().or(files.users.as_ref()) {
+        Some(file) => format!("write [mcp.servers.NAME] into {}", file.display()),
+        None => "name a file that has [mcp.servers] with --config".to_owned(),
+    };
+    Failure::usage(format!("no server is named: {looked}{not_of_project}"))
+        .hint(format!("give a command behind --, or an address with --url, or {write}"))
+}
+
+fn transport(of: &McpTransport) -> Result<Transport, Failure> {
+    Ok(match of {
         McpTransport::Command { command, args, env, cwd } => Transport::Command {
             command: command.into(),
             args: args.iter().map(OsString::from).collect(),
@@ -209,8 +297,7 @@ fn server(of: &McpServer) -> Result<Server, Failure> {
                 .map(|(name, value)| (name.clone(), Secret::new(value.as_str())))
                 .collect(),
         },
-    };
-    Ok(Server { name: of.name.clone(), transport })
+    })
 }
 
 fn headers(lines: &str) -> Result<Vec<(String, Secret)>, Failure> {

@@ -233,6 +233,23 @@ fn what_may_be_a_key_is_on_no_command_line_and_in_no_message() {
 }
 
 #[test]
+fn the_proxy_is_known_by_its_subcommand() {
+    for (args, is_proxy) in [
+        (json!(["mcp", "--", "a"]), true),
+        (json!(["--store", "mcp", "mcp", "--url", "https://a.example/"]), true),
+        (json!(["--json", "--config=c.toml", "mcp", "--", "a"]), true),
+        (json!(["--url", "mcp", "a"]), false),
+        (json!(["run", "--", "mcp", "--", "a"]), false),
+    ] {
+        let entry = json!({"command": "overspill", "args": args});
+        let entry = entry.as_object().unwrap();
+        let is_unwrapped = entry::unwrap(entry, None, Client::Unknown, &[]).is_some();
+        assert_eq!(is_unwrapped, is_proxy, "{args}");
+        assert_eq!(entry::wrap(entry, &proxy()).is_ok(), !is_proxy, "{args}");
+    }
+}
+
+#[test]
 fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
     let otherwise = || Left::Otherwise("/opt/overspill mcp".to_owned());
     let of_kind = |key, is, wanted| Left::OtherKind { key, is, wanted };
@@ -251,6 +268,10 @@ fn what_cannot_go_through_the_proxy_stays_and_it_is_said_why() {
         (json!({"command": null}), of_kind("command", "null", "a text")),
         (json!({"httpUrl": ["a"]}), of_kind("httpUrl", "a list", "a text")),
         (json!({"disabled": true}), Left::NoServer),
+        (
+            json!({"url": "https://a.example/mcp", "env": {"OVERSPILL_MCP_URL": "b"}}),
+            Left::OwnVariable,
+        ),
         (json!({"command": "a", "args": "b"}), of_kind("args", "a text", "a list")),
         (json!({"url": "https://a.example/", "headers": {"a": 1}}), Left::NotText("headers")),
         (

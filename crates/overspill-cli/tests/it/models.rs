@@ -183,8 +183,8 @@ fn a_proxy_without_a_key_says_so_when_it_begins() {
     assert_eq!(
         said,
         "overspill: warning: nothing is summarized, the next action of the chain runs: openai:gpt-5-mini \
-         is not asked: TEST_KEY is not set\n\
-         overspill: hint: set TEST_KEY to a key, or name a model and another variable, with model and \
+         is not asked: TEST_KEY is not set; \
+         hint: set TEST_KEY to a key, or name a model and another variable, with model and \
          api_key_env under [summarize]\n\
          overspill: the output of numbers could not be summarized: the proxy has no model to ask\n"
     );

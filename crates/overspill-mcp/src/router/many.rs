@@ -373,23 +373,26 @@ impl Router {
             let text = refused(id.as_json(), error.map_or("null", String::as_str));
             return vec![Effect::ToClient { text, answers: Some(id), related: None }];
         }
-        let whys: Vec<String> = errors
+        let whys: Vec<(usize, String)> = errors
             .iter()
             .map(|(server, error)| {
                 let why = Members::of(error).and_then(|error| error.text("message"));
                 let why = why.unwrap_or_else(|| "it answered with an error".to_owned());
-                of(&self.names[*server], &why)
+                (*server, of(&self.names[*server], &why))
             })
             .collect();
+        let is_news = |(server, why): &&(usize, String)| self.is_news(*server, why);
+        let news: Vec<_> =
+            whys.iter().filter(is_news).map(|it| Effect::Log(it.1.clone())).collect();
         if results.is_empty() && !errors.is_empty() {
+            let whys: Vec<String> = whys.into_iter().map(|it| it.1).collect();
             let text = failure(&id, INTERNAL, &whys.join("; "));
-            return whys
+            return news
                 .into_iter()
-                .map(Effect::Log)
                 .chain([Effect::ToClient { text, answers: Some(id), related: None }])
                 .collect();
         }
-        let mut effects: Vec<Effect> = whys.into_iter().map(Effect::Log).collect();
+        let mut effects = news;
         let result = match kind {
             GatherOf::Nothing => form.complete("{}"),
             GatherOf::Initialize => self.initialized(&results),

@@ -27,6 +27,26 @@ async fn a_server_that_dies_in_a_call_is_told_of_and_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_fails_in_the_same_way_again_is_told_of_once() {
+    let gone = Transport::command("/nonexistent/program", [""; 0]);
+    let untold = Transport::Unavailable { why: "TOKEN is not set".to_owned() };
+    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let far = Transport::http(format!("http://{nobody}/"));
+    let said = Said::default();
+    let servers = [("near", process()), ("gone", gone), ("untold", untold), ("far", far)];
+    let connected = connect(proxy(&servers, "", &said)).await;
+    for _ in 0..3 {
+        let tools = within(connected.client.list_all_tools()).await.unwrap();
+        assert!(tools.iter().all(|tool| !tool.name.starts_with("gone")));
+    }
+    let all = said.all();
+    for name in ["gone cannot be started", "untold is left out: TOKEN is not set", "far (http"] {
+        assert_eq!(all.matches(name).count(), 1, "{name}: {all}");
+    }
+    connected.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn garbage_among_messages_is_skipped() {
     let said = Said::default();
     let connected = connect(proxy(&[("s", process())], "", &said)).await;

@@ -93,7 +93,8 @@ async fn who_has_no_business_here_is_refused() {
         &McpListen { hosts: vec!["proxy.example".into()], ..McpListen::default() },
         token,
     );
-    let listening = listening(proxy(&[("s", process())], "", &Said::default()), listen).await;
+    let said = Said::default();
+    let listening = listening(proxy(&[("s", process())], "", &said), listen).await;
     let (client, url) = (Client::new(), listening.url());
     let sent = |headers: &[(&str, &str)]| {
         let mut request = post(&client, &url, INITIALIZE);
@@ -110,7 +111,13 @@ async fn who_has_no_business_here_is_refused() {
     let foreign = [("origin", "https://evil.example"), bearer];
     assert_eq!(sent(&foreign).await.status(), StatusCode::FORBIDDEN);
     let rebound = [("host", "evil.example"), bearer];
-    assert_eq!(sent(&rebound).await.status(), StatusCode::FORBIDDEN);
+    for _ in 0..2 {
+        assert_eq!(sent(&rebound).await.status(), StatusCode::FORBIDDEN);
+        assert_eq!(sent(&foreign).await.status(), StatusCode::FORBIDDEN);
+    }
+    for told in ["its Host is \"evil.example\"", "its Origin is \"https://evil.example\""] {
+        assert_eq!(said.all().matches(told).count(), 1, "{}", said.all());
+    }
     // What begins or ends like a name of the proxy's is none, nor is one of two.
     for evil in ["[::1].evil.example:80", "localhost:80.evil.example", "127.0.0.1, evil.example"] {
         assert_eq!(sent(&[("host", evil), bearer]).await.status(), StatusCode::FORBIDDEN, "{evil}");

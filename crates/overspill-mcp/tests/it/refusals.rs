@@ -146,6 +146,20 @@ async fn what_cannot_be_reached_is_named_without_its_secrets() {
     assert!(answer.contains("; hint: look whether it runs there"), "{answer}");
     assert!(!answer.contains(SECRET) && !said.all().contains(SECRET), "{answer}{}", said.all());
 
+    // One that speaks no TLS.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(response("400 Bad Request", "", "").as_bytes()).await;
+            // It goes once the other has.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    let server = Transport::http(format!("https://{address}/mcp"));
+    let answer = opened(&proxy(&[("s", server)], "", &Said::default())).await.to_string();
+    assert!(answer.contains("speaks no TLS; perhaps its address is http://"), "{answer}");
+
     // One that ends in the middle of what it says.
     for (kind, rest) in
         [("application/json", "{\"json"), ("text/event-stream", "4\r\n: hi\r\nff\r\nda")]
@@ -344,6 +358,10 @@ async fn a_program_that_cannot_be_started_is_told_of_with_a_mend() {
     };
     for (server, expected) in [
         (program("/nonexistent/program", None), "hint: check its name and PATH"),
+        (program("npx -y my-server", None), "hint: give its arguments as words of their own"),
+        (program("~/bin/srv", None), "hint: only a shell reads ~"),
+        (program("$HOME/bin/srv -v", None), "hint: only a shell reads ~"),
+        (program("true", Some("~/folder")), "hint: only a shell reads ~"),
         (program("/etc/passwd", None), "hint: make it executable"),
         (program("true", Some("/nonexistent/folder")), "hint: correct its cwd"),
     ] {

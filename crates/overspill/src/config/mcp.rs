@@ -119,11 +119,11 @@ pub(super) struct RawMcp {
 struct RawServer {
     command: Said<String>,
     args: Said<Vec<Given<String>>>,
-    env: Vec<(String, String)>,
+    env: Option<Given<Vec<(String, String)>>>,
     cwd: Said<String>,
     url: Said<String>,
     token_env: Said<String>,
-    headers: Vec<(String, String)>,
+    headers: Option<Given<Vec<(String, String)>>>,
 }
 
 impl RawMcp {
@@ -147,14 +147,21 @@ impl RawMcp {
             for (name, mut server) in
                 servers.named_tables(|key| format!("write [{key}] and its keys below"))
             {
+                let mut texts = |key| {
+                    server.table(key).map(|table| {
+                        let at = table.at.clone();
+                        Given { value: table.all_texts(), at }
+                    })
+                };
+                let (env, headers) = (texts("env"), texts("headers"));
                 let read = RawServer {
                     command: server.text("command"),
                     args: server.texts("args"),
-                    env: server.table("env").map(Section::all_texts).unwrap_or_default(),
+                    env,
                     cwd: server.text("cwd"),
                     url: server.text("url"),
                     token_env: server.text("token_env"),
-                    headers: server.table("headers").map(Section::all_texts).unwrap_or_default(),
+                    headers,
                 };
                 server.close();
                 raw.servers.push((name, read));
@@ -230,7 +237,7 @@ impl RawServer {
         }
         let transport = match (text(&self.command), text(&self.url)) {
             (Some(command), None) => {
-                let of_url = [self.token_env.at()];
+                let of_url = [self.token_env.at(), self.headers.as_ref().map(|it| &it.at)];
                 for at in of_url.into_iter().flatten() {
                     let what = format!("{} belongs to a server with a url", at.name);
                     problems.push(at.problem(what, "give a command its secrets through env"));
@@ -238,12 +245,13 @@ impl RawServer {
                 McpTransport::Command {
                     command,
                     args: values(&self.args),
-                    env: self.env.clone(),
+                    env: pairs(&self.env),
                     cwd: text(&self.cwd).map(PathBuf::from),
                 }
             }
             (None, Some(url)) => {
-                let of_command = [self.args.at(), self.cwd.at()];
+                let env = self.env.as_ref().map(|it| &it.at);
+                let of_command = [self.args.at(), self.cwd.at(), env];
                 for at in of_command.into_iter().flatten() {
                     let what = format!("{} belongs to a server with a command", at.name);
                     problems
@@ -258,7 +266,7 @@ impl RawServer {
                 McpTransport::Url {
                     url,
                     token_env: text(&self.token_env),
-                    headers: self.headers.clone(),
+                    headers: pairs(&self.headers),
                 }
             }
             (Some(_), Some(_)) => {
@@ -360,6 +368,10 @@ impl McpServer {
 
 fn text(said: &Said<String>) -> Option<String> {
     said.given().map(|given| given.value.clone())
+}
+
+fn pairs(given: &Option<Given<Vec<(String, String)>>>) -> Vec<(String, String)> {
+    given.as_ref().map(|given| given.value.clone()).unwrap_or_default()
 }
 
 fn values(said: &Said<Vec<Given<String>>>) -> Vec<String> {

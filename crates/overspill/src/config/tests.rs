@@ -515,15 +515,29 @@ fn what_is_shown_of_mcp_servers_means_the_same() {
 }
 
 #[test]
+fn what_belongs_to_the_other_kind_of_mcp_server_is_refused() {
+    let of_command = ["args = [\"x\"]", "cwd = \"/\"", "env = { A = \"b\" }"];
+    let of_url = ["token_env = \"T\"", "headers = { A = \"b\" }"];
+    for (kind, keys, of) in [
+        ("command = \"a\"", &of_url[..], "belongs to a server with a url"),
+        ("url = \"https://a\"", &of_command[..], "belongs to a server with a command"),
+    ] {
+        for key in keys {
+            let errors = errors(&format!("[mcp.servers.a]\n{kind}\n{key}"));
+            assert!(
+                errors.starts_with("overspill.toml:3: ") && errors.contains(of),
+                "{key}: {errors}"
+            );
+        }
+    }
+}
+
+#[test]
 fn mcp_servers_that_make_no_sense_are_refused() {
     for (text, said) in [
         ("[mcp.servers.a]\nargs = []", "lacks command or url"),
         ("[mcp.servers.a]\ncommand = \"a\"\nurl = \"https://a\"", "has a command and a url"),
         ("[mcp.servers.a]\nurl = \"a.example\"", "which is no address"),
-        (
-            "[mcp.servers.a]\nurl = \"https://a\"\nargs = [\"x\"]",
-            "belongs to a server with a command",
-        ),
         ("[mcp.servers.\"a b\"]\ncommand = \"a\"", "cannot stand before the names of tools"),
         ("[mcp.listen]\nmax_sessions = 0", "so nobody could connect"),
         ("[mcp]\nmax_error = \"much\"", "which is no size"),
