@@ -4,12 +4,14 @@
 mod client;
 mod document;
 mod entry;
+mod left;
 
 pub(crate) use client::Client;
 pub(crate) use document::Syntax;
 use document::{Document, Server};
 use entry::Edit;
-pub(crate) use entry::{HEADERS, Left, Proxy, URL};
+pub(crate) use entry::{HEADERS, Proxy, URL};
+pub(crate) use left::Left;
 
 /// What becomes of one server.
 #[derive(Debug, PartialEq, Eq)]

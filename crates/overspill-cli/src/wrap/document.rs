@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike};
 
 use super::Client;
-use super::entry::{Edit, Left};
+use super::entry::Edit;
+use super::left::Left;
 
 /// Where the tables of servers are, and whose they are: Claude, Cursor, Windsurf and Gemini have the
 /// first; VS Code the second in `mcp.json` and the third in its settings; Zed the fourth.
