@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
@@ -11,6 +12,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::counted::Counted;
 use crate::lane::{LaneEnd, Room};
 use crate::lines::{self, Line};
 use crate::message::{INITIALIZED, Kind, Message};
@@ -58,8 +60,10 @@ pub(crate) struct Keeper {
     /// Variables of the proxy's environment that are not the server's.
     pub(crate) hidden: Arc<Vec<String>>,
     pub(crate) queue: LaneEnd<ToServer>,
+    /// How much the server has taken.
+    pub(crate) taken: Arc<AtomicU64>,
     /// What is to be said first once it is started.
-    pub(crate) held: Option<(ToServer, Room)>,
+    pub(crate) held: Option<(ToServer, Option<Room>)>,
     /// What opened the session, to be said again to a server that is started again.
     pub(crate) initialize: Option<String>,
 }
@@ -162,7 +166,8 @@ impl Keeper {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return End::Gone(format!("{} has no standard input and output", self.name));
         };
-        let mut input = BufWriter::new(input);
+        let written = Arc::clone(&self.taken);
+        let mut input = BufWriter::new(Counted { inner: input, written });
         let mut output = BufReader::with_capacity(BUFFER, output);
         let mut is_initialized = false;
         if again && self.initialize.is_some() && self.session.reopens(self.server) {
@@ -252,7 +257,7 @@ impl Keeper {
     /// already that it is open.
     async fn reopen(
         &self,
-        input: &mut BufWriter<ChildStdin>,
+        input: &mut BufWriter<Counted<ChildStdin>>,
         output: &mut BufReader<ChildStdout>,
     ) -> Result<bool, String> {
         let Some(initialize) = &self.initialize else { return Ok(false) };
@@ -300,7 +305,7 @@ impl Keeper {
     /// Writes what comes until the server takes no more, or the session closes and nothing is left.
     async fn write_all(
         &mut self,
-        mut input: BufWriter<ChildStdin>,
+        mut input: BufWriter<Counted<ChildStdin>>,
         is_initialized: bool,
         closing: &CancellationToken,
     ) {

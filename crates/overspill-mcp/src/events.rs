@@ -16,6 +16,8 @@ pub(crate) struct Event {
     pub(crate) id: Option<String>,
     /// Milliseconds to wait before the stream is opened again.
     pub(crate) retry: Option<u64>,
+    /// Whether the stream ended before its empty line.
+    pub(crate) is_cut: bool,
 }
 
 /// Reads events.
@@ -31,17 +33,25 @@ impl<R: AsyncBufRead + Unpin> Events<R> {
         Self { reader, skips_newline: false }
     }
 
-    /// The next event; `None` where the stream ends. One that the end leaves without its empty line
-    /// counts: whether it is complete is seen in what it holds.
+    /// The next event; `None` where the stream ends. One that the end leaves without its empty line is
+    /// given, too: whether it is complete is seen in what it holds.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Event>> {
         let mut event = Event::default();
-        let mut data = Vec::new();
         let mut is_any = false;
         loop {
-            let Some((field, value)) = self.field().await? else { break };
+            let Some((field, value)) = self.field().await? else {
+                event.is_cut = true;
+                break;
+            };
             match (field.as_slice(), value) {
                 (b"", None) if is_any => break,
-                (b"data", value) => data.push(value.unwrap_or(Line::Whole(String::new()))),
+                (b"data", value) => {
+                    let value = value.unwrap_or(Line::Whole(String::new()));
+                    event.data = Some(match event.data.take() {
+                        None => value,
+                        Some(held) => joined(held, value)?,
+                    });
+                }
                 // An id with a NUL is none.
                 (b"id", Some(Line::Whole(id))) if !id.contains('\0') => event.id = Some(id),
                 (b"retry", Some(Line::Whole(wait))) => event.retry = wait.parse().ok(),
@@ -50,7 +60,6 @@ impl<R: AsyncBufRead + Unpin> Events<R> {
             }
             is_any = true;
         }
-        event.data = joined(data)?;
         Ok(is_any.then_some(event))
     }
 
@@ -91,24 +100,24 @@ impl<R: AsyncBufRead + Unpin> Events<R> {
     }
 }
 
-/// The data of an event that is spread over lines.
-fn joined(mut lines: Vec<Line>) -> io::Result<Option<Line>> {
-    if lines.len() < 2 {
-        return Ok(lines.pop());
-    }
-    let mut all = String::new();
-    for (i, line) in lines.into_iter().enumerate() {
-        if i > 0 {
-            all.push('\n');
+/// The data of an event that is spread over lines. Which strings are on disk is told by one line
+/// only, so of several all is held.
+fn joined(held: Line, more: Line) -> io::Result<Line> {
+    let whole = |line: Line| {
+        Ok::<_, io::Error>(match line {
+            Line::Whole(line) => Ok(line),
+            Line::Long(skeleton, long) => Ok(long.whole(&skeleton)?),
+            wrong @ Line::NotText(_) => Err(wrong),
+        })
+    };
+    Ok(match (whole(held)?, whole(more)?) {
+        (Ok(mut held), Ok(more)) => {
+            held.push('\n');
+            held.push_str(&more);
+            Line::Whole(held)
         }
-        match line {
-            Line::Whole(line) => all.push_str(&line),
-            // Which strings are on disk is told by one line only.
-            Line::Long(skeleton, long) => all.push_str(&long.whole(&skeleton)?),
-            wrong @ Line::NotText(_) => return Ok(Some(wrong)),
-        }
-    }
-    Ok(Some(Line::Whole(all)))
+        (Err(wrong), _) | (_, Err(wrong)) => wrong,
+    })
 }
 
 #[cfg(test)]
@@ -126,7 +135,7 @@ mod tests {
         runtime.block_on(async {
             let mut events = Events::new(BufReader::with_capacity(piece, stream));
             let mut all = Vec::new();
-            while let Some(Event { data, id, retry }) = events.next().await.unwrap() {
+            while let Some(Event { data, id, retry, .. }) = events.next().await.unwrap() {
                 let data = data.map(|data| match data {
                     Line::Whole(data) => data,
                     Line::Long(skeleton, long) => long.whole(&skeleton).unwrap(),

@@ -25,7 +25,7 @@ use crate::lines::{self, Ends, Line};
 use crate::message::{INITIALIZED, Id, Kind, Message, NotAMessage};
 use crate::revision;
 use crate::router::Mark;
-use crate::server::{Secret, secret_parts, shown};
+use crate::server::{Secret, secret_parts, shown, user_of};
 use crate::session::{Session, ToServer};
 
 /// How long what is under way may take when the session ends.
@@ -54,6 +54,9 @@ const LASTED: Duration = Duration::from_secs(10);
 
 /// Bytes from which on what a server was told is secret; what is shorter stands anywhere.
 const SECRET: usize = 5;
+
+/// Characters of what a server says in which secrets are looked for before it is cut.
+const LOOKED_AT: usize = 64 * 1024;
 
 /// Characters of what a server says about an error that are passed on.
 const SAID: usize = 500;
@@ -89,6 +92,8 @@ pub(crate) struct Link {
     initialize: Option<String>,
     /// How often it was opened.
     opened: u64,
+    /// Whether the server has forgotten the session, and it is not open again.
+    is_forgotten: bool,
 }
 
 /// How far an event stream has been read.
@@ -165,7 +170,7 @@ impl Connector {
         let closing = connector.session.closing.clone();
         let mut under_way: JoinSet<Option<Id>> = JoinSet::new();
         // What wants no answer goes one after another, and holds up nothing that does.
-        let (tell, mut told) = mpsc::unbounded_channel::<(Message, Room)>();
+        let (tell, mut told) = mpsc::unbounded_channel::<(Message, Option<Room>)>();
         let teller = Arc::clone(&connector);
         under_way.spawn(async move {
             while let Some((message, _)) = told.recv().await {
@@ -242,7 +247,7 @@ impl Connector {
     }
 
     /// Opens the session, and tries again where several servers are one and this one is not there.
-    async fn open(&self, message: Message, room: Room) {
+    async fn open(&self, message: Message, room: Option<Room>) {
         self.ask(message, room).await;
         let mut tries = 0;
         while self.link().opened == 0 && self.session.reopens(self.server) {
@@ -260,7 +265,8 @@ impl Connector {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn request(&self, method: Method) -> RequestBuilder {
+    /// A request, of the session where there is one for it.
+    fn request(&self, method: Method, is_of_session: bool) -> RequestBuilder {
         let mut request = self.client.request(method, &self.url);
         for (name, value) in &self.headers {
             request = request.header(name, value.reveal());
@@ -269,6 +275,9 @@ impl Connector {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.reveal()));
         }
         let link = self.link();
+        if !is_of_session {
+            return request;
+        }
         if let Some(id) = &link.session_id {
             request = request.header("Mcp-Session-Id", id);
         }
@@ -279,7 +288,9 @@ impl Connector {
     }
 
     async fn post(&self, message: &Message) -> Result<Response, String> {
-        let mut request = self.request(Method::POST);
+        let opens =
+            matches!(message.kind(), Kind::Request { method, .. } if method == "initialize");
+        let mut request = self.request(Method::POST, !opens);
         if let Kind::Request { method, .. } | Kind::Notification { method } = message.kind() {
             let params = Members::of(message.params()).unwrap_or_default();
             // A revision without sessions says its version with each message, and wants the
@@ -314,7 +325,7 @@ impl Connector {
             else {
                 return Ok(response);
             };
-            let target_shown = shown(target.as_str());
+            let target_shown = self.without_secrets(&shown(target.as_str()));
             if response.url().origin() != target.origin() {
                 return Err(format!(
                     "{} sends its clients on to {target_shown}, where the proxy does not go with the \
@@ -422,14 +433,24 @@ impl Connector {
     /// Sends a request and passes on what it brings.
     ///
     /// The message takes room until the server has begun to answer.
-    async fn ask(&self, message: Message, room: Room) {
+    async fn ask(&self, message: Message, room: Option<Room>) {
         let Kind::Request { id, method } = message.kind().clone() else { return };
         let opens = method == "initialize";
-        let opened = self.link().opened;
-        let mut response = self.post(&message).await;
+        let (opened, is_forgotten) = {
+            let link = self.link();
+            (link.opened, link.is_forgotten)
+        };
+        let mut response = match is_forgotten && !opens {
+            true => match self.reopen(opened).await {
+                Ok(()) => self.post(&message).await,
+                Err(why) => Err(why),
+            },
+            false => self.post(&message).await,
+        };
         drop(room);
         let expired = |response: &Result<Response, String>| matches!(response, Ok(response) if response.status() == StatusCode::NOT_FOUND);
         if expired(&response) && !opens && self.link().session_id.is_some() {
+            self.forgotten(opened);
             response = match self.reopen(opened).await {
                 Ok(()) => self.post(&message).await,
                 Err(why) => Err(why),
@@ -474,7 +495,7 @@ impl Connector {
             }
         };
         // More than is said, so that no half of a secret is.
-        let said: String = body.trim().chars().take(4 * SAID).collect();
+        let said: String = body.trim().chars().take(LOOKED_AT).collect();
         let answers = |message: &Message| {
             let is_taken = || message.error().is_none_or(is_error_object);
             answers(message, id) && (status.is_success() || is_taken())
@@ -496,7 +517,7 @@ impl Connector {
                 self.pass_on(message, Some(id), opens).await;
             }
             for error in amiss {
-                self.skipped(&error);
+                self.skipped(&error.text);
             }
             Ok(())
         } else if let Some(error) =
@@ -517,6 +538,7 @@ impl Connector {
             let mut link = self.link();
             link.version = version;
             link.opened += 1;
+            link.is_forgotten = false;
         }
         let message = match (message.kind(), related) {
             // An error that does not say what it answers answers what was asked.
@@ -555,7 +577,7 @@ impl Connector {
     }
 
     async fn open_events(&self, last_id: Option<&str>) -> Result<Response, Option<StatusCode>> {
-        let mut request = self.request(Method::GET).header(ACCEPT, EVENTS);
+        let mut request = self.request(Method::GET, true).header(ACCEPT, EVENTS);
         if let Some(id) = last_id {
             request = request.header("Last-Event-ID", id);
         }
@@ -578,7 +600,7 @@ impl Connector {
     ) {
         let mut events = Events::new(reader(response));
         loop {
-            let Event { data, id, retry } = match events.next().await {
+            let Event { data, id, retry, is_cut } = match events.next().await {
                 Ok(Some(event)) => event,
                 Err(error) => {
                     self.session
@@ -588,6 +610,11 @@ impl Connector {
                 }
                 Ok(None) => return,
             };
+            // Some end a stream without its last empty line; others break off.
+            if is_cut && !data.as_ref().is_some_and(is_message) {
+                self.session.log().say(&format!("a stream of {} broke off", self.name));
+                return;
+            }
             if id.is_some() {
                 progress.last_id = id;
             }
@@ -600,15 +627,17 @@ impl Connector {
                 Some(Line::Whole(data)) if data.is_empty() => continue,
                 Some(Line::Whole(data)) => (data, None),
                 Some(Line::Long(skeleton, long)) => (skeleton, Some(self.session.longs.add(long))),
-                Some(Line::NotText(line)) => {
-                    progress.answered |=
-                        Message::one(line.readable.clone()).is_ok_and(|message| answers(&message));
-                    self.session.server_said_no_text(self.server, &self.name, line).await;
-                    match progress.answered {
-                        true => return,
-                        false => continue,
+                Some(Line::NotText(line)) => match Message::one(line.readable.clone()) {
+                    Ok(message) if answers(&message) => {
+                        progress.answered = true;
+                        self.session.server_said_no_text(self.server, &self.name, line).await;
+                        return;
                     }
-                }
+                    _ => {
+                        self.skipped(&line.readable);
+                        continue;
+                    }
+                },
             };
             for message in Message::each(text) {
                 match message {
@@ -620,7 +649,7 @@ impl Connector {
                         progress.answered = true;
                         self.session.server_said_amiss(self.server, &self.name, error).await;
                     }
-                    Err(error) => self.skipped(&error),
+                    Err(error) => self.skipped(&error.text),
                 }
             }
             drop(held);
@@ -630,8 +659,8 @@ impl Connector {
         }
     }
 
-    fn skipped(&self, error: &NotAMessage) {
-        let beginning: String = error.text.chars().take(4 * SAID).collect();
+    fn skipped(&self, said: &str) {
+        let beginning: String = said.chars().take(LOOKED_AT).collect();
         let what = cut(&self.without_secrets(&beginning));
         self.session.log().say(&format!("{} sent something that is skipped: {what}", self.name));
     }
@@ -642,7 +671,10 @@ impl Connector {
         let told = headers.chain(&self.token).map(Secret::reveal);
         // Of a header such as `Bearer TOKEN`, the second word alone may be said.
         let words = told.flat_map(|value| std::iter::once(value).chain(value.split_whitespace()));
-        let mut secrets: Vec<&str> = words.chain(secret_parts(&self.url)).collect();
+        // As it stands in a header.
+        let user = user_of(&self.url).map(|user| BASE64.encode(user.as_bytes()));
+        let parts = secret_parts(&self.url).chain(user.as_deref());
+        let mut secrets: Vec<&str> = words.chain(parts).collect();
         secrets.retain(|secret| secret.len() >= SECRET && !secret.eq_ignore_ascii_case("bearer"));
         // A longer one may hold a shorter one.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -684,16 +716,21 @@ impl Connector {
         }
     }
 
+    /// Notes that the server has forgotten the session that was opened then.
+    fn forgotten(&self, opened: u64) {
+        let mut link = self.link();
+        link.is_forgotten |= link.opened == opened;
+    }
+
     /// Opens the session again with a server that has forgotten it.
     async fn reopen(&self, opened: u64) -> Result<(), String> {
         let _one = self.opening.lock().await;
         let initialize = {
-            let mut link = self.link();
+            let link = self.link();
             // Another request was faster.
             if link.opened > opened {
                 return Ok(());
             }
-            link.session_id = None;
             link.initialize.clone()
         };
         let Some(initialize) = initialize else {
@@ -739,7 +776,7 @@ impl Connector {
     async fn hang_up(&self) {
         if self.link().session_id.is_some() {
             // A server need not take it.
-            let _ = timeout(GRACE, self.send(self.request(Method::DELETE))).await;
+            let _ = timeout(GRACE, self.send(self.request(Method::DELETE, true))).await;
         }
     }
 }
@@ -756,6 +793,14 @@ fn cut(said: &str) -> String {
 /// Whether a media type is that of events.
 fn is_events(kind: &str) -> bool {
     kind.get(..EVENTS.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(EVENTS))
+}
+
+/// Whether the data of an event is a message, whole.
+fn is_message(data: &Line) -> bool {
+    match data {
+        Line::Whole(text) | Line::Long(text, _) => Message::parse(text.clone()).is_ok(),
+        Line::NotText(line) => Message::parse(line.readable.clone()).is_ok(),
+    }
 }
 
 /// Whether a message answers the request of that id.

@@ -30,19 +30,19 @@ impl Drop for Room {
 /// The way to a peer.
 #[derive(Debug)]
 pub(crate) struct Lane<T> {
-    queue: mpsc::UnboundedSender<(T, Room)>,
+    queue: mpsc::UnboundedSender<(T, Option<Room>)>,
     room: Arc<Semaphore>,
     size: u32,
     /// How long is waited for a peer that takes nothing; for ever where it is `None`.
     patience: Option<Duration>,
-    /// How many messages the peer has taken.
+    /// How much the peer has taken.
     taken: Arc<AtomicU64>,
     /// How many it had taken when it was given up, and one more; 0 where it was not.
     stalled_at: AtomicU64,
 }
 
 /// Where what is sent comes out.
-pub(crate) type LaneEnd<T> = mpsc::UnboundedReceiver<(T, Room)>;
+pub(crate) type LaneEnd<T> = mpsc::UnboundedReceiver<(T, Option<Room>)>;
 
 /// A message for which there is no room, since the peer does not read.
 #[derive(Debug)]
@@ -68,17 +68,35 @@ impl<T> Lane<T> {
     ///
     /// [`Stalled`], with the message, where the peer has taken nothing for long.
     pub(crate) async fn send(&self, message: T, bytes: usize) -> Result<(), Stalled<T>> {
+        match self.room(bytes).await {
+            Some(room) => {
+                self.push(message, Some(room));
+                Ok(())
+            }
+            None => Err(Stalled(message)),
+        }
+    }
+
+    /// Waits for room for so many bytes; `None` where the peer has taken nothing for long.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<Room> {
         // What is longer than all of the room takes all of it.
         let size = u32::try_from(bytes / 1024 + 1).unwrap_or(self.size).min(self.size);
         let permit = match Arc::clone(&self.room).try_acquire_many_owned(size) {
             Ok(permit) => Some(permit),
             Err(_) => self.wait(size).await,
         };
-        let Some(permit) = permit else { return Err(Stalled(message)) };
+        permit.map(|permit| Room { _permit: permit, taken: Arc::clone(&self.taken) })
+    }
+
+    /// Sends a message that has its room, or one that must not wait for any.
+    pub(crate) fn push(&self, message: T, room: Option<Room>) {
         // Nobody at the end wants nothing more.
-        let _ =
-            self.queue.send((message, Room { _permit: permit, taken: Arc::clone(&self.taken) }));
-        Ok(())
+        let _ = self.queue.send((message, room));
+    }
+
+    /// Counts what the peer takes: messages, and whatever whoever writes them adds for a part of one.
+    pub(crate) fn taken(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.taken)
     }
 
     /// Waits for room, as long as the peer takes something now and then.

@@ -39,6 +39,7 @@ mod listing;
 mod resources;
 mod router;
 mod server;
+mod counted;
 mod lane;
 mod session;
 mod lines;

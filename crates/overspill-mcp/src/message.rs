@@ -283,11 +283,22 @@ impl NotAMessage {
     }
 }
 
-/// The messages that stand behind one another on one line, where that is what it holds.
+/// The messages that stand behind one another on one line, where that is what it holds; last, what is
+/// behind them and is none.
 fn several(text: &str) -> Option<Vec<String>> {
-    let all = serde_json::Deserializer::from_str(text).into_iter::<&serde_json::value::RawValue>();
-    let all: Result<Vec<_>, _> = all.map(|one| one.map(|one| one.get().to_owned())).collect();
-    all.ok().filter(|all| all.len() > 1)
+    let mut found = Vec::new();
+    let mut all =
+        serde_json::Deserializer::from_str(text).into_iter::<&serde_json::value::RawValue>();
+    let mut end = 0;
+    while let Some(Ok(one)) = all.next() {
+        found.push(one.get().to_owned());
+        end = all.byte_offset();
+    }
+    let rest = text.get(end..)?.trim();
+    if !rest.is_empty() {
+        found.push(rest.to_owned());
+    }
+    (end > 0 && found.len() > 1).then_some(found)
 }
 
 /// The response that gives `result` to the request of that id.
@@ -471,7 +482,12 @@ mod tests {
         let marked: Vec<Option<String>> = each(&format!("\u{feff}{a}"));
         assert_eq!(marked, [Some(a.clone())]);
         let broken: Vec<Option<String>> = each(&format!("{a}{{"));
-        assert_eq!(broken, [None]);
+        assert_eq!(broken, [Some(a.clone()), None]);
+        let broken = Message::each(format!(r#"{a}{{"id":7,"result":NaN}}"#));
+        assert_eq!(broken[1].as_ref().unwrap_err().id, Some(Id::of("7")));
+        for text in ["1 2", "{} x", "x {}"] {
+            assert!(Message::each(text.to_owned()).iter().all(Result::is_err), "{text}");
+        }
     }
 
     #[test]

@@ -2,10 +2,8 @@
 
 use std::fmt;
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use overspill::summary::NoModel;
@@ -18,6 +16,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::child::Keeper;
+use crate::counted::Counted;
 use crate::http_client::{self, Connector};
 use crate::lane::{Lane, LaneEnd, ROOM, STALL};
 use crate::lines;
@@ -187,6 +186,7 @@ impl Proxy {
                 Transport::Command { .. } | Transport::Unavailable { .. } => {
                     let hidden = Arc::clone(&self.hidden);
                     let (held, initialize) = (None, None);
+                    let taken = session.taken(server);
                     let keeper = Keeper {
                         session,
                         server,
@@ -194,6 +194,7 @@ impl Proxy {
                         transport,
                         hidden,
                         queue,
+                        taken,
                         held,
                         initialize,
                     };
@@ -347,34 +348,6 @@ impl Opened {
         if timeout(GRACE, end).await.is_err() {
             session.log().say("the session ends although not all of it is done");
         }
-    }
-}
-
-/// An output, and how many bytes it has taken.
-struct Counted<W> {
-    inner: W,
-    written: Arc<AtomicU64>,
-}
-
-impl<W: AsyncWrite + Unpin> AsyncWrite for Counted<W> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
-        if let Poll::Ready(Ok(written)) = polled {
-            self.written.fetch_add(written as u64, Ordering::Relaxed);
-        }
-        polled
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
     }
 }
 

@@ -91,6 +91,13 @@ pub(crate) fn secret_parts(url: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| may_be_a_key(part)).chain(user.split(':')).chain(values)
 }
 
+/// The user and the password in an address, where there are any.
+pub(crate) fn user_of(url: &str) -> Option<&str> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority.rsplit_once('@').map(|(user, _)| user)
+}
+
 /// Whether a part of a path is anything but a few short words, such as `api`, `v1` or `@scope`.
 fn may_be_a_key(part: &str) -> bool {
     let is_word = |word: &str| {

@@ -1,5 +1,6 @@
 //! One client's session: what the router decides is done here.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::resources;
 use crate::revision::Form;
 use crate::router::{Effect, Job, Mark, Router};
 
-/// Megabytes of payloads that are put into arguments at once.
+/// Megabytes of payloads that are put into the arguments of one server at once.
 const SUBSTITUTED_MEGABYTES: u32 = 64;
 
 /// Megabytes of results that are reduced at once; more wait in the pipes of their servers.
@@ -60,6 +61,13 @@ pub(crate) enum Outgoing {
 }
 
 impl Outgoing {
+    fn is_answer(&self) -> bool {
+        match self {
+            Self::Message { answers, .. } => answers.is_some(),
+            Self::Abandoned(_) | Self::Settled(_) => true,
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Message { text, .. } => text.len(),
@@ -84,8 +92,8 @@ pub(crate) struct Session {
     lanes: Vec<Lane<ToServer>>,
     /// Bounds how much is worked on at once.
     work: Semaphore,
-    /// Bounds what is put into arguments at once.
-    substituted: Semaphore,
+    /// Bounds what is put into arguments at once, for each server.
+    substituted: Vec<Semaphore>,
     jobs: TaskTracker,
     log: Log,
     /// Lines too long to hold that are on their way to the client.
@@ -104,13 +112,15 @@ impl Session {
         lanes: Vec<Lane<ToServer>>,
         log: Log,
     ) -> Self {
+        let bound = |_: &Lane<ToServer>| Semaphore::new(SUBSTITUTED_MEGABYTES as usize);
+        let substituted = lanes.iter().map(bound).collect();
         Self {
             router: Mutex::new(router),
             reducer,
             client,
             lanes,
             work: Semaphore::new(WORKING_MEGABYTES as usize),
-            substituted: Semaphore::new(SUBSTITUTED_MEGABYTES as usize),
+            substituted,
             jobs: TaskTracker::new(),
             log,
             longs: Longs::default(),
@@ -328,6 +338,11 @@ impl Session {
         &self.log
     }
 
+    /// Counts how much a server has taken.
+    pub(crate) fn taken(&self, server: usize) -> Arc<AtomicU64> {
+        self.lanes[server].taken()
+    }
+
     /// Waits until everything that is being worked on has been given to the client.
     pub(crate) async fn settle(&self) {
         self.jobs.close();
@@ -404,8 +419,7 @@ impl Session {
         let Err(Stalled(ToServer { text, .. })) = sent else { return };
         let name = self.router().name(server).to_owned();
         let seconds = STALL.as_secs();
-        let why =
-            format!("{name} has not read what it was sent for {seconds} s; this was not passed on");
+        let why = format!("{name} has taken nothing for {seconds} s; this was not passed on");
         self.give_back(server, text, why).await;
     }
 
@@ -415,10 +429,15 @@ impl Session {
     }
 
     async fn to_client(&self, outgoing: Outgoing) {
-        let bytes = outgoing.bytes();
-        tokio::select! {
-            _ = self.client.send(outgoing, bytes) => {}
-            () = self.over.cancelled() => {}
+        let room = tokio::select! {
+            biased;
+            room = self.client.room(outgoing.bytes()) => room,
+            // From then on servers have a time to be heard in, which a client that reads slowly must
+            // not take from them.
+            () = self.closing.cancelled() => None,
+        };
+        if room.is_some() || outgoing.is_answer() {
+            self.client.push(outgoing, room);
         }
     }
 
@@ -527,7 +546,7 @@ impl Session {
         let megabytes = u32::try_from(config.max_argument / 1_000_000 + 1).unwrap_or(u32::MAX);
         let megabytes = megabytes.min(SUBSTITUTED_MEGABYTES);
         // It is held until the server's lane has it.
-        let Ok(_room) = self.substituted.acquire_many(megabytes).await else { return };
+        let Ok(_room) = self.substituted[server].acquire_many(megabytes).await else { return };
         let params = message.params();
         let members = Members::of(params).unwrap_or_default();
         let form = Form::of(&members);

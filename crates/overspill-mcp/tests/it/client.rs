@@ -177,6 +177,20 @@ impl Raw {
         answer
     }
 
+    /// Says nothing more.
+    pub(crate) async fn end(&mut self) {
+        self.writer.shutdown().await.unwrap();
+    }
+
+    /// All that still comes.
+    pub(crate) async fn rest(&mut self) -> Vec<Value> {
+        let mut all = Vec::new();
+        while let Some(line) = within(self.lines.next_line()).await.unwrap() {
+            all.push(serde_json::from_str(&line).unwrap());
+        }
+        all
+    }
+
     /// Ends the session; every server has ended then.
     pub(crate) async fn close(self) {
         self.closing.cancel();

@@ -304,6 +304,31 @@ async fn what_nobody_can_answer_any_more_is_answered_with_an_error() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_late_gets_all_it_asked_for() {
+    let mut client = Raw::open(proxy(&[("s", process())], "enabled = false", &Said::default()));
+    client.initialize().await;
+    let call = |id: u64, name: &str, n: u64| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": { "name": name, "arguments": { "n": n } } })
+        .to_string()
+    };
+    client.send(&call(1_000, "sleeper", 0)).await;
+    let pid = client.until(|message| message["id"] == 1_000).await;
+    // Far more than may wait for it.
+    for id in 0..40 {
+        client.send(&call(id, "lines", 100_000)).await;
+    }
+    client.end().await;
+    // It reads nothing until the servers have ended.
+    ended(pid["result"]["content"][0]["text"].as_str().unwrap()).await;
+    let mut answered: Vec<u64> =
+        client.rest().await.iter().map(|message| message["id"].as_u64().unwrap()).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, (0..40).collect::<Vec<_>>());
+    within(client.served).await.unwrap().unwrap();
+}
+
 /// A store on a disk that is full.
 #[derive(Debug)]
 struct Full;

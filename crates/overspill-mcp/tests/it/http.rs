@@ -435,6 +435,59 @@ async fn a_server_is_told_that_a_client_without_events_cannot_be_asked() {
     listening.close().await;
 }
 
+/// A server that forgets its first session, and refuses to open it again the first time.
+async fn moody() -> String {
+    use axum::http::HeaderMap;
+    use axum::response::{IntoResponse, Response};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    static OPENED: AtomicU32 = AtomicU32::new(0);
+    async fn answer(headers: HeaderMap, body: String) -> Response {
+        let message: Value = serde_json::from_str(&body).unwrap();
+        let session = headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+        let json = ("content-type", "application/json");
+        let answer = |result: Value| {
+            json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string()
+        };
+        match (message["method"].as_str(), session.as_deref()) {
+            (Some("initialize"), None) => {
+                let opened = OPENED.fetch_add(1, Ordering::SeqCst);
+                if opened == 1 {
+                    return StatusCode::SERVICE_UNAVAILABLE.into_response();
+                }
+                let said =
+                    json!({ "protocolVersion": "2025-06-18", "capabilities": { "tools": {} } });
+                let id = opened.to_string();
+                ([json, ("mcp-session-id", id.as_str())], answer(said)).into_response()
+            }
+            (_, None) | (Some("initialize"), _) => StatusCode::BAD_REQUEST.into_response(),
+            (_, Some("0")) if message.get("id").is_some() => StatusCode::NOT_FOUND.into_response(),
+            _ if message.get("id").is_none() => StatusCode::ACCEPTED.into_response(),
+            _ => ([json], answer(json!({ "content": [] }))).into_response(),
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = axum::Router::new().route("/", axum::routing::post(answer));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    format!("http://{address}/")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_cannot_be_opened_again_is_opened_later() {
+    let behind = Transport::http(moody().await);
+    let mut client = Raw::open(proxy(&[("s", behind)], "", &Said::default()));
+    client.initialize().await;
+    let first = client.ask("tools/call", json!({ "name": "t" })).await;
+    let why = first["error"]["message"].as_str().unwrap();
+    assert!(why.contains("has forgotten the session") && why.contains("503"), "{why}");
+    for n in 0..3 {
+        let next = client.ask("tools/call", json!({ "name": "t" })).await;
+        assert!(next["result"].is_object(), "{n}: {next}");
+    }
+    client.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_several_servers_that_comes_later_joins() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -506,6 +559,10 @@ async fn forgetful() -> String {
         let (parts, body) = request.into_parts();
         if parts.method == Method::GET {
             return match header(&parts.headers, "last-event-id").as_deref() {
+                Some("9") => {
+                    let result = r#"{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"whole"}]}}"#;
+                    (events, format!("id: 10\ndata: {result}\n\n")).into_response()
+                }
                 Some("7") => {
                     let result = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"at last"}]}}"#;
                     (events, format!("id: 8\ndata: {result}\n\n")).into_response()
@@ -529,6 +586,12 @@ async fn forgetful() -> String {
                 (headers, said).into_response()
             }
             (_, Some("broken")) => (json, broken(&message["id"].to_string(), 10)).into_response(),
+            // It ends, as if nothing were wrong, in the middle of an event.
+            (_, Some("cut")) => {
+                let cut =
+                    "id: 9\nretry: 1\ndata:\n\nid: 10\ndata: {\"jsonrpc\":\"2.0\",\"id\":5,\"resul";
+                (events, cut).into_response()
+            }
             (_, Some("break off")) => (events, "id: 7\nretry: 1\ndata:\n\n").into_response(),
             (_, Some("forget"))
                 if header(&parts.headers, "mcp-session-id").as_deref() == Some("0") =>
@@ -558,9 +621,12 @@ async fn what_breaks_off_is_taken_up_and_what_is_forgotten_is_opened_again() {
     let session = opened.headers()["mcp-session-id"].clone();
     within(opened.text()).await.unwrap();
     let broken = "not UTF-8, as JSON must be. It is stored as mcp/";
-    for (name, id, expected) in
-        [("break off", 2, "at last"), ("forget", 3, "again"), ("broken", 4, broken)]
-    {
+    for (name, id, expected) in [
+        ("break off", 2, "at last"),
+        ("forget", 3, "again"),
+        ("broken", 4, broken),
+        ("cut", 5, "whole"),
+    ] {
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
         let call = post(&client, &url, call.to_string()).header("mcp-session-id", &session);
         let body = within(within(call.send()).await.unwrap().text()).await.unwrap();
