@@ -53,7 +53,7 @@ fn stand_between(common: &cli::Common, args: &cli::Mcp, log: &Log) -> Result<u8,
     let mut options = Options::new(settings.config.clone(), store);
     options.servers = servers;
     options.run = settings.said_run().unwrap_or(RUN).to_owned();
-    options.hidden_variables = hidden_variables(args, &settings);
+    options.hidden_variables = hidden_variables(args, &settings, &files);
     options.log = log.clone();
     if summarizes(&settings.config) {
         match settings.summarizer(&interrupt) {
@@ -109,13 +109,15 @@ fn summarizes(config: &Config) -> bool {
 }
 
 /// What is in the environment for the proxy alone.
-fn hidden_variables(args: &cli::Mcp, settings: &Settings) -> Vec<String> {
+fn hidden_variables(args: &cli::Mcp, settings: &Settings, files: &ServerFiles) -> Vec<String> {
     let config = &settings.config;
     let of_server = |server: &McpServer| match &server.transport {
         McpTransport::Url { token_env, .. } => token_env.clone(),
         McpTransport::Command { .. } => None,
     };
-    let of_model = config.model.as_ref().and_then(|model| model.api_key_env.clone());
+    // A project's file may name no key, and could take any variable from a server by it.
+    let model = config.model.as_ref().filter(|_| files.projects.is_none());
+    let of_model = model.and_then(|model| model.api_key_env.clone());
     let said = [&args.token_env, &args.listen_token_env, &config.mcp.listen.token_env, &of_model];
     let said = said.into_iter().flatten().cloned();
     let own = [HEADERS, URL].map(str::to_owned);

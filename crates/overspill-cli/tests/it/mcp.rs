@@ -144,6 +144,21 @@ fn a_server_does_not_find_what_is_for_the_proxy() {
     let output = child.wait_with_output().unwrap();
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["result"]["found"], "all else stays");
+
+    // A checkout takes no variable from a server.
+    bench.write(
+        "overspill.toml",
+        "[summarize]\nmodel = \"openai:m\"\napi_key_env = \"OF_NOBODY\"\n",
+    );
+    let found = "read -r line; printf '{\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{\"found\":\"%s\"}}\\n' \
+                 \"$OF_NOBODY\"";
+    let mut command = bench.command(&["mcp", "--", "sh", "-c", found]);
+    command.env("OF_NOBODY", "stays").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(ASKED.lines().next().unwrap().as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["result"]["found"], "stays");
 }
 
 /// A server that prints more that is no message than a pipe holds, before it answers.
