@@ -111,7 +111,13 @@ impl Keeper {
         loop {
             tokio::select! {
                 biased;
-                () = closing.cancelled() => return false,
+                () = closing.cancelled() => {
+                    // What it was asked last is answered with why it is not there.
+                    while let Ok((last, _)) = self.queue.try_recv() {
+                        self.session.not_sent(self.server, &last.text, why).await;
+                    }
+                    return false;
+                }
                 () = tokio::time::sleep_until(until), if was_open || wait.is_zero() => return true,
                 next = self.queue.recv() => {
                     let Some((next, room)) = next else { return false };

@@ -277,10 +277,6 @@ impl Proxy {
                 }
             }
         };
-        if wrote.is_some() {
-            // Nobody is there to be told.
-            opened.session.over.cancel();
-        }
         opened.close(&closing).await;
         let wrote = match wrote {
             Some(done) => done,
@@ -328,26 +324,20 @@ impl Opened {
         // What is being worked on may still have to reach a server.
         let _ = timeout(GRACE, self.session.settle()).await;
         self.session.closing.cancel();
-        let session = Arc::clone(&self.session);
         let end = async {
             while self.keepers.join_next().await.is_some() {}
-            session.settle().await;
+            self.session.settle().await;
         };
-        tokio::pin!(end);
         let hurried = async {
             hurry.cancelled().await;
             sleep(HURRIED).await;
         };
         tokio::select! {
-            () = &mut end => return,
+            () = end => return,
             () = hurried => {}
             () = sleep(LAST) => {}
         }
-        // Whoever still waits for the client waits for nothing.
-        session.over.cancel();
-        if timeout(GRACE, end).await.is_err() {
-            session.log().say("the session ends although not all of it is done");
-        }
+        self.session.log().say("the session ends although not all of it is done");
     }
 }
 

@@ -100,8 +100,6 @@ pub(crate) struct Session {
     pub(crate) longs: Longs,
     /// Says that the session ends.
     pub(crate) closing: CancellationToken,
-    /// Says that nobody is waited for any more.
-    pub(crate) over: CancellationToken,
 }
 
 impl Session {
@@ -125,7 +123,6 @@ impl Session {
             log,
             longs: Longs::default(),
             closing: CancellationToken::new(),
-            over: CancellationToken::new(),
         }
     }
 
@@ -296,7 +293,8 @@ impl Session {
     pub(crate) async fn ended(self: &Arc<Self>, server: usize) {
         let effects = {
             let mut router = self.router();
-            let why = format!("the session ended before {} answered", router.name(server));
+            let name = router.name(server);
+            let why = format!("{name} did not answer before the session ended");
             router.server_gone(server, &why)
         };
         self.perform(effects).await;

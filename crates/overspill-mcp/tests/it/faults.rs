@@ -263,21 +263,22 @@ async fn a_result_of_any_length_passes_a_client_that_reads_slowly() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_asked_before_the_input_ended_is_answered() {
-    let proxy = proxy(&[("s", process())], "", &Said::default());
-    let (mut near, far) = tokio::io::duplex(1 << 20);
-    let (input, output) = tokio::io::split(far);
-    let served =
-        tokio::spawn(async move { proxy.serve(input, output, CancellationToken::new()).await });
+    let all = asked_last(proxy(&[("s", process())], "", &Said::default())).await;
+    assert!(all["result"].is_object(), "{all}");
+}
+
+/// What comes of a request behind which the input ends.
+async fn asked_last(proxy: Proxy) -> Value {
+    let mut client = Raw::open(proxy);
     let initialize = json!({ "jsonrpc": "2.0", "id": "a", "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": { "name": "test", "version": "1" } } });
-    near.write_all(format!("{initialize}\n").as_bytes()).await.unwrap();
-    near.shutdown().await.unwrap();
-    let mut all = String::new();
-    within(near.read_to_string(&mut all)).await.unwrap();
-    let answer: Value = serde_json::from_str(&all).unwrap();
-    assert_eq!(answer["id"], "a");
-    within(served).await.unwrap().unwrap();
+    client.send(&initialize.to_string()).await;
+    client.end().await;
+    let mut all = client.rest().await;
+    within(client.served).await.unwrap().unwrap();
+    assert!(all.len() == 1 && all[0]["id"] == "a", "{all:?}");
+    all.remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,20 +288,8 @@ async fn what_nobody_can_answer_any_more_is_answered_with_an_error() {
     let missing = || Transport::command("/nonexistent/program", [""; 0]);
     let both = [("a", silent()), ("b", missing())];
     for servers in [&[("s", silent())][..], &[("s", missing())], &both] {
-        let proxy = proxy(servers, "", &Said::default());
-        let (mut near, far) = tokio::io::duplex(1 << 20);
-        let (input, output) = tokio::io::split(far);
-        let served =
-            tokio::spawn(async move { proxy.serve(input, output, CancellationToken::new()).await });
-        let initialize = r#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{}}"#;
-        near.write_all(format!("{initialize}\n").as_bytes()).await.unwrap();
-        near.shutdown().await.unwrap();
-        let mut all = String::new();
-        within(near.read_to_string(&mut all)).await.unwrap();
-        let answer: Value = serde_json::from_str(&all).unwrap();
-        assert_eq!(answer["id"], "a");
+        let answer = asked_last(proxy(servers, "", &Said::default())).await;
         assert!(answer["error"]["message"].is_string(), "{answer}");
-        within(served).await.unwrap().unwrap();
     }
 }
 

@@ -394,5 +394,6 @@ async fn a_name_stands_once_before_what_is_said_of_it() {
         let of_it: Vec<&str> = all.lines().filter(|line| line.starts_with(name)).collect();
         assert!(!of_it.is_empty(), "{all}");
         assert!(of_it.iter().all(|line| line.starts_with(beginning)), "{all}");
+        assert!(of_it.iter().all(|line| line.matches(name).count() == 1), "{all}");
     }
 }
